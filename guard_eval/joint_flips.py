@@ -82,9 +82,8 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
         scores: The scores of each unit, 0 if a result has no score of this unit, [units, results].
         seed: The seed of drawn flips.
     """
-    is_off = np.abs(scores).sum(axis=1) > 0
     size = np.sqrt((scores**2).sum(axis=0))
-    scaled = scores[is_off] / np.where(size > 0, size, 1.0)
+    scaled = scores[scores.any(axis=1)] / np.where(size > 0, size, 1.0)
     if not len(scaled):
         return [1.0] * scores.shape[1]
     flipped = compute_joint_flip_sums(scaled, seed=seed)
@@ -92,9 +91,9 @@ def compute_max_t_p(scores: Floats, *, seed: int = 0) -> list[float]:
     order = np.argsort(-observed)
     # For each result: the largest statistic of this result and of all results with smaller statistics.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    # A sum that is 0 apart from rounding is is_as_extreme by all flips.
+    # If a sum is 0 apart from rounding, all flips are as extreme.
     least = observed[order] * (1 - ROUNDING) - ROUNDING
     steps = [flipped.compute_p(is_as_extreme) for is_as_extreme in (largest >= least).T]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
-    return [float(p) for p in corrected]
+    return corrected.tolist()

@@ -348,13 +348,7 @@ def _read_steps_after_texts(
     rounds = list(_read_round_steps(study, store, drawn, slots.POOLS[ratings.rater_kind]))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
-    text = _describe_step_state("people", ratings=ratings, invited=invited)
-    if not ratings.missing_ratings and not ratings.lacking:
-        yield Step("people", "complete", text)
-    elif invited:
-        yield Step("people", "partial", text, (study.format_command("annotate"),))
-    else:
-        yield Step("people", "missing", text, (study.format_command("raters add", "NAME"),))
+    yield _make_people_step(study, ratings, invited)
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_open_requests(study, store, rated)
     if any(remaining.values()):
@@ -375,6 +369,16 @@ def _read_steps_after_texts(
         is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
     yield _read_report_step(study, is_rated=is_rated, missing=missing)
+
+
+def _make_people_step(study: Study, ratings: Ratings, invited: int) -> Step:
+    """Return the state of the ratings by people, of whom this number is invited."""
+    text = _describe_step_state("people", ratings=ratings, invited=invited)
+    if not ratings.missing_ratings and not ratings.lacking:
+        return Step("people", "complete", text)
+    if invited:
+        return Step("people", "partial", text, (study.format_command("annotate"),))
+    return Step("people", "missing", text, (study.format_command("raters add", "NAME"),))
 
 
 def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:

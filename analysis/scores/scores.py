@@ -111,7 +111,7 @@ class ScoredVerdicts:
     def restrict_to_comparisons(self, comparisons: Collection[Couple]) -> Self:
         """Keep only the verdicts on these comparisons. Return `self` if there are no other comparisons."""
         groups = self.frame.groupby(["method_a", "method_b"], sort=False)
-        is_included = np.array([pair in set(comparisons) for pair in groups.groups])
+        is_included = np.array([pair in comparisons for pair in groups.groups])
         rows = is_included[groups.ngroup().to_numpy()]
         if rows.all():
             return self

@@ -168,13 +168,10 @@ def _estimate_agreement_coefficient(
     If the coefficient is undefined, a note gives the reason.
     """
     sizes = counts.sum(axis=1)
-    why = ""
     if sizes.max(initial=0) < 2:
-        why = NOT_PAIRED
-    elif np.count_nonzero(counts.sum(axis=0)) == 1:
-        why = SAME
-    if why:
-        return Estimate(level=level, note=why)
+        return Estimate(level=level, note=NOT_PAIRED)
+    if np.count_nonzero(counts.sum(axis=0)) == 1:
+        return Estimate(level=level, note=SAME)
     items = np.arange(len(counts)) if unit is None else unit
     estimate = _jackknife_coefficient(items, columns, function, level=level)
     has_other_verdict = counts < sizes[:, None]

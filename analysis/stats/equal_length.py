@@ -5,12 +5,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from guard_eval.estimate import Estimate, sum_columns_by_unit
+from guard_eval.estimate import Estimate, Floats, Integers, sum_columns_by_unit
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
 UNFITTABLE = "there are too few units, or their lengths or shares vary too little, to fit a line"
 BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
 EXTRAPOLATED = "the same method's text is longer in every pair, so the share is extrapolated"
+
+
+def _make_design(ratios: Floats, strata: Integers) -> Floats:
+    """Return the columns of the model, [items, k]: ones, the ratios, and all datasets but the first.
+
+    If a dataset has only one item, datasets are ignored.
+    """
+    is_in = np.eye(int(strata.max(initial=0)) + 1)[strata]
+    columns = [np.ones(len(ratios)), ratios]
+    if is_in.sum(axis=0).min() >= 2:
+        columns.append((is_in - is_in.mean(axis=0))[:, 1:])
+    return np.column_stack(columns)
 
 
 def estimate_share_at_equal_length(
@@ -34,10 +46,7 @@ def estimate_share_at_equal_length(
     x = np.asarray(ratios, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
     units = int(index.max(initial=-1)) + 1
-    is_in = np.eye(int(np.max(strata, initial=0)) + 1)[np.asarray(strata, dtype=np.int64)]
-    design = np.column_stack([np.ones(len(x)), x])
-    if is_in.sum(axis=0).min() >= 2:  # otherwise datasets are ignored
-        design = np.column_stack([design, (is_in - is_in.mean(axis=0))[:, 1:]])
+    design = _make_design(x, np.asarray(strata, dtype=np.int64))
     empty = Estimate(level=level, n=units, method=METHOD)
     q, r = np.linalg.qr(design)
     scores = q.T @ y

@@ -95,9 +95,7 @@ class Comparisons:
         spread = float((strengths**2).sum())
         error = float((influence**2).sum())
         factor = max(0.0, 1 - error / spread) if spread else 0.0
-        shrunk = parameters.copy()
-        shrunk[:-1] *= factor
-        return shrunk
+        return np.append(strengths * factor, parameters[-1])
 
     def estimate_errors(self, parameters: Floats, rater: Integers | None = None) -> "ShareErrors":
         """Return the errors of the expected win shares for these raters, or for raters in general.
@@ -160,32 +158,35 @@ class Comparisons:
         verdicts within a unit. The inverse information of the other units makes the error larger if few units
         show a difference (CR3: Bell and McCaffrey 2002).
         """
-        size = len(parameters)
-        units = len(self.strata)
         model = ComparedPairs.from_strengths(parameters, self.first, self.second)
         surprise = UTILITIES[2 - self.points] - model.expected
-        gradient = np.zeros((units, size))
+        gradient = np.zeros((len(self.strata), len(parameters)))
         np.add.at(gradient, (self.unit[:, None], model.places), self.weight[:, None] * surprise)
-        total = model.sum_fisher_information(self.weight)
-        information = self.weight[:, None, None] * model.information
-        rows, columns = make_parameter_matrix_indices(model.places)
-        influence = np.empty_like(gradient)
-        units_at_once = max(1, _MAX_NUMBERS // size**2)
-        for begin in range(0, units, units_at_once):
-            end = min(units, begin + units_at_once)
-            block = slice(begin, end)
-            is_inside = (self.unit >= begin) & (self.unit < end)
-            unit = self.unit[is_inside, None, None] - begin
-            cells = (unit, rows[is_inside], columns[is_inside])
-            removed = np.zeros((end - begin, size, size))
-            np.add.at(removed, cells, information[is_inside])
-            others = total - (1 - _REMAINING) * removed
-            influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
+        influence = self._divide_by_information_of_others(gradient, model)
         for stratum in np.unique(self.strata):
             members = self.strata == stratum
             if members.sum() > 1:
                 influence[members] -= influence[members].mean(axis=0)
         return influence
+
+    def _divide_by_information_of_others(self, gradient: Floats, model: ComparedPairs) -> Floats:
+        """Multiply each unit's gradient by the inverse information of all other units, [units, K + 1]."""
+        units, size = gradient.shape
+        total = model.sum_fisher_information(self.weight)
+        information = self.weight[:, None, None] * model.information
+        rows, columns = make_parameter_matrix_indices(model.places)
+        products = np.empty_like(gradient)
+        units_at_once = max(1, _MAX_NUMBERS // size**2)
+        for begin in range(0, units, units_at_once):
+            block = slice(begin, begin + units_at_once)
+            gradients = gradient[block, :, None]
+            is_inside = (self.unit >= begin) & (self.unit < block.stop)
+            unit = self.unit[is_inside, None, None] - begin
+            removed = np.zeros((len(gradients), size, size))
+            np.add.at(removed, (unit, rows[is_inside], columns[is_inside]), information[is_inside])
+            others = total - (1 - _REMAINING) * removed
+            products[block] = np.linalg.solve(others, gradients)[..., 0]
+        return products
 
 
 class ShareErrors(NamedTuple):
@@ -298,9 +299,9 @@ def draw_largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
         drawn_variances = np.maximum(1 - sums / units, 1e-9)
         return np.asarray((sums / drawn_variances).max(axis=1) * df / units)
 
-    ways = (
-        (draw_student_errors, draw_wild_bootstrap_errors) if units <= MANY_UNITS else (draw_student_errors,)
-    )
+    ways = [draw_student_errors]
+    if units <= MANY_UNITS:
+        ways.append(draw_wild_bootstrap_errors)
     drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
     return np.asarray(np.sqrt(np.sort(drawn, axis=1)))
 

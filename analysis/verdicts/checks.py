@@ -30,6 +30,7 @@ from analysis.verdicts.table import (
     format_line_numbers,
     has_named_raters,
     is_metadata_heading,
+    mark_cells,
     number_rows,
     refuse_wrong_rows,
     unify_categories,
@@ -274,8 +275,7 @@ def _check_methods_and_verdicts(table: pd.DataFrame) -> None:
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     """Refuse raters with the name of a model if the table does not say whether raters are models."""
-    named = table["rater"].isin(list(filter(is_model_name, table["rater"].cat.categories)))
-    named &= table["rater_kind"].isna()
+    named = mark_cells(table["rater"], is_model_name) & table["rater_kind"].isna()
     names = sorted(table["rater"][named].unique())
     offer = ""
     for name in map(str, table.columns.difference([*KNOWN, *STORED])) if named.any() else ():

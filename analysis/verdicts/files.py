@@ -228,7 +228,7 @@ class VerdictFile:
                     where = self.describe_record_place(number)
                     if isinstance(value, dict | list):
                         nested.setdefault(name, where)
-                    code = column.add_text(convert_json_to_cell(value) or "", name, where)
+                    code = column.add_text(convert_json_to_cell(value), name, where)
                 column.cells.append(code)
             numbers.append(number)
             if len(columns) > MAX_COLUMNS:
@@ -336,7 +336,7 @@ def _read_alpaca_eval(record: Record, where: str, _items: object) -> Rows:
 
 def _read_preference(value: object, where: str) -> float:
     """Convert a value to a preference from 1 to 2. A failed request becomes NaN."""
-    text = convert_json_to_cell(value) or ""
+    text = convert_json_to_cell(value)
     if means_no_verdict(text):
         return math.nan
     try:
@@ -379,7 +379,7 @@ def _read_arena_hard(record: Record, where: str, _items: object) -> Rows:
 def _read_fastchat(record: Record, _where: str, _items: object) -> Rows:
     """Yield a verdict for each game of a judgment, or one verdict for a vote."""
     judge = record.get("judge")
-    rater = convert_json_to_cell(judge[0] if isinstance(judge, list) and judge else judge) or ""
+    rater = convert_json_to_cell(judge[0] if isinstance(judge, list) and judge else judge)
     question, turn = (convert_json_to_cell(record.get(key)) for key in ("question_id", "turn"))
     is_vote = "g1_winner" not in record
     a, b = (record.get(f"model_{side}") for side in ("ab" if is_vote else "12"))
@@ -463,7 +463,7 @@ def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str |
         value = region.get("value") if isinstance(region, dict) else None
         if not isinstance(region, dict) or not isinstance(value, dict):
             continue
-        name = convert_json_to_cell(region.get("from_name"))
+        name = convert_json_to_cell(region.get("from_name")) or None
         kind = str(region.get("type"))
         if kind not in _WORDS_OF and not name:  # a mark on the texts, which no control asked for
             continue
@@ -478,7 +478,7 @@ def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str |
 def _read_potato(record: Record, where: str, items: ItemRecords) -> Rows:
     """Yield a row for each annotation scheme of an instance."""
     is_old = "label_annotations" in record
-    instance = convert_json_to_cell(record.get("id" if is_old else "instance_id")) or ""
+    instance = convert_json_to_cell(record.get("id" if is_old else "instance_id"))
     if instance not in items:
         raise StudyError(
             f"{where}: no item has the id {instance!r}, so nothing says which methods were compared. Name "

@@ -6,7 +6,8 @@ several columns can name the prompt, the one with the fewest values is used. An 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, filterfalse
 from typing import Any, NamedTuple
 
@@ -49,6 +50,8 @@ FEWEST_DISTINCT = 0.9
 """The smallest share of a rater's rows that must differ in the columns that may name items together."""
 MOST_PARTS = 8
 """The largest number of columns of which three are tried together as the name of an item."""
+_ORDERS = ("method_a", "shown_first")
+"""The columns that tell apart two showings of a pair in both orders of the methods."""
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
@@ -87,19 +90,18 @@ def add_pair_and_prompt_columns(
     items = find_item_columns(table, verdict_columns, form)
     name = next(iter(items.pair), "")
     if name and not is_program:
-        message = "{name} is empty on {where}, and names what was compared; fill in every cell, or "
-        message += "write --set columns.pair_id= if each row is a separate pair"
-        refuse_wrong_rows(table.frame, table.find_empty_cells(name), message, name=name)
+        refuse_wrong_rows(
+            table.frame,
+            table.find_empty_cells(name),
+            "{name} is empty on {where}, and names what was compared; fill in every cell, or write --set "
+            "columns.pair_id= if each row is a separate pair",
+            name=name,
+        )
+    # One column may name both the prompt and, with the methods, the pair.
     prompt = table.frame[items.prompt] if items.prompt else None
-    pairs: pd.Series | NDArray[Any] = np.arange(1, table.size + 1)
-    if len(items.pair) == 1:
-        pairs = table.frame[name]
-    elif name:
-        numbers, rows = table.find_distinct_rows(name, *METHODS)
-        ids = [f"{cell}: {', '.join(sorted(map(str, methods)))}" for cell, *methods in rows]
-        pairs = np.array(ids, dtype=object)[numbers]
     if name != "pair_id":
-        table.use_columns("pair_id", [name] if name else [], items.why, pair_id=pairs)
+        pairs = _make_pair_ids(table, items.pair)
+        table.use_columns("pair_id", items.pair[:1], items.why, pair_id=pairs)
     if items.prompt not in {"", "prompt_id"}:
         why = "pairs with the same cell share a prompt"
         table.use_columns("prompt_id", [items.prompt], why, prompt_id=prompt)
@@ -111,6 +113,17 @@ def add_pair_and_prompt_columns(
     datasets = [name for name in datasets if table.is_determined_by(name, "pair_id")]
     if datasets and "dataset" not in table:
         table.use_columns("dataset", datasets[:1], "its name", dataset=table.frame[datasets[0]])
+
+
+def _make_pair_ids(table: Table, columns: Sequence[str]) -> pd.Series | NDArray[Any]:
+    """Return the pair's id of each row: the cell of one column, a cell and the methods, or a row number."""
+    if not columns:
+        return np.arange(1, table.size + 1)
+    if len(columns) == 1:
+        return table.frame[columns[0]]
+    numbers, rows = table.find_distinct_rows(*columns)
+    ids = [f"{cell}: {', '.join(sorted(map(str, methods)))}" for cell, *methods in rows]
+    return np.array(ids, dtype=object)[numbers]
 
 
 def _refuse_prompts_that_differ_within_pairs(table: Table) -> None:
@@ -148,10 +161,10 @@ def _refuse_ids_that_restart_in_groups(table: Table, heading: str) -> None:
         _, rows = table.find_distinct_rows("pair_id", name)
         [(pair, count)] = Counter(pair for pair, _ in rows).most_common(1)
         if count > 1:
-            joined = format_column_options("pair_id", [f"{name},{heading}"])
+            joined = format_column_options("pair_id", f"{name},{heading}")
             remedy = f"If ids begin again in each {name}, write {joined}"
             if name != "dataset":
-                remedy += f". If they do not, write {format_column_options('pair_id', [heading])}"
+                remedy += f". If they do not, write {format_column_options('pair_id', heading)}"
             raise StudyError(f"{heading} {pair!r} has {count} values of {name}. {remedy}")
 
 
@@ -169,6 +182,31 @@ def find_item_columns(
         and not read_sides(table, name).any()  # the column says which method was first
     ]
     free = [*_join_texts_of_both_sides(table, [] if is_program else free), *free]
+    named = _list_columns_with_headings_of_items(table, free, is_program=is_program)
+    if "pair_id" in table:
+        items = _use_pair_column(table, "pair_id", named, "its name")
+    elif "pair_id" in table.declared_columns:
+        items = ItemColumns(why=DECLARED_PAIR)
+    else:
+        items = _find_items_by_heading(table, named, free)
+    is_declared = "prompt_id" in table.declared_columns
+    if "prompt_id" in table:
+        coarser = [name for name in named if table.groups_rows_more_coarsely(name, "prompt_id")]
+        coarser = [] if is_declared else list(filter(table.is_varying, coarser))
+        items = items._replace(prompt=min(coarser, key=table.count_distinct_rows, default="prompt_id"))
+        # Ids that differ in every pair group none, so another column may be the prompt.
+        if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < items.count_pairs(table):
+            return items
+    if table.joined and not is_declared and not differ_only_in_side(*table.joined[:2]):
+        return items._replace(prompt=_find_prompt_in_joined_columns(table))
+    is_unsure = items.prompt in {"", "prompt_id"} and not is_declared
+    if is_unsure and (form is None or form.asks):
+        return _use_or_refuse_possible_item(table, items, free)
+    return items
+
+
+def _list_columns_with_headings_of_items(table: Table, free: Sequence[str], *, is_program: bool) -> list[str]:
+    """Return the columns with headings of pairs or prompts, preferably those that vary and are filled."""
     named = [
         name
         for name in table.find_headings(ITEMS)
@@ -180,30 +218,7 @@ def find_item_columns(
     varying = [name for name in named if table.is_varying(name) or name in prompts]
     named = varying if varying or is_program else named
     filled = list(filter(table.is_filled, named))
-    if any(map(table.has_repeats, filled)):
-        named = filled
-    if "pair_id" in table:
-        items = _use_pair_column(table, "pair_id", named, "its name")
-    elif "pair_id" in table.declared_columns:
-        items = ItemColumns(why=DECLARED_PAIR)
-    else:
-        items = _find_items_by_heading(table, named, free)
-    is_declared = "prompt_id" in table.declared_columns
-    if "prompt_id" in table:
-        coarser = [name for name in named if table.groups_rows_more_coarsely(name, "prompt_id")]
-        coarser = list(filter(table.is_varying, coarser))
-        if not coarser or is_declared:
-            coarser = ["prompt_id"]
-        items = items._replace(prompt=min(coarser, key=table.count_distinct_rows))
-        # Ids that differ in every pair group none, so another column may be the prompt.
-        if items.prompt != "prompt_id" or table.count_distinct_rows("prompt_id") < items.count_pairs(table):
-            return items
-    if table.joined and not is_declared and not differ_only_in_side(*table.joined[:2]):
-        return items._replace(prompt=_find_prompt_in_joined_columns(table))
-    is_unsure = items.prompt in {"", "prompt_id"} and not is_declared
-    if is_unsure and (form is None or form.asks):
-        return _use_or_refuse_possible_item(table, items, free)
-    return items
+    return filled if any(map(table.has_repeats, filled)) else named
 
 
 def _join_texts_of_both_sides(table: Table, free: Sequence[str]) -> list[str]:
@@ -243,10 +258,10 @@ def _find_items_by_heading(table: Table, named: Sequence[str], free: Sequence[st
     finest = max(repeated, key=table.count_distinct_rows)
     for other in repeated:
         if not table.is_determined_by(other, finest):
-            offers = format_column_options("pair_id", [f"{other},{finest}", finest, other])
+            offers = format_column_options("pair_id", f"{other},{finest}", finest, other)
             raise StudyError(
                 f"rows with the same {finest} differ in {other}. Say what names the pair: {offers}. If "
-                f"{other} is what raters were asked, write {format_column_options('criterion', [other])}"
+                f"{other} is what raters were asked, write {format_column_options('criterion', other)}"
             )
     has_raters = "rater" in table or "criterion" in table
     if texts or (numbers and has_raters and not table.is_judged_once(finest)):
@@ -303,7 +318,7 @@ def _describe_shared_cells(names: Sequence[str]) -> str:
     return (
         f"several pairs have the same {join_with_and(map(repr, names[:MAX_OFFERS]))}. If they share a "
         "prompt, they are not independent: write "
-        f"{format_column_options('prompt_id', names[:MAX_OFFERS])}. If they do not, write "
+        f"{format_column_options('prompt_id', *names[:MAX_OFFERS])}. If they do not, write "
         "--set columns.prompt_id="
     )
 
@@ -384,9 +399,11 @@ def _find_columns_that_group_rows(table: Table, names: Sequence[str]) -> tuple[s
         for name in names
         if 1 < 2 * table.count_distinct_rows(name) <= table.count_distinct_rows(name, "rater")
     ]
+    if len(shared) < 2:
+        return ()
     groups = [*combinations(shared, 2), *combinations(shared[:MOST_PARTS], 3), tuple(shared)]
     keys = [*METHODS, *table.list_existing("rater", "criterion")]
-    for group in filter(lambda group: len(group) > 1, groups):
+    for group in groups:
         is_recurring = 2 * table.count_distinct_rows(*group) <= table.size
         # A row that is in the table twice must not hide an item.
         if is_recurring and table.count_distinct_rows(*group, *keys) >= FEWEST_DISTINCT * table.size:
@@ -406,18 +423,14 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     is_named = not all(is_called(name, "row_numbers") for name in items.pair)
     free = [name for name in free if name not in explained]
     marks = list(filter(table.is_boolean, free))
-    free = list(filterfalse(table.is_boolean, free))
-    free = list(filterfalse(table.has_heading_of_other_side, free))
-    if any(is_called(name, "prompt_ids") for name in items.pair):
-        free = [name for name in free if not is_called(name, "collections", "groups", "attributes")]
-    # Of columns that group the rows equally, the first is enough.
-    free = table.list_groupings(free)
+    free = _list_groupings_without_known_meaning(table, items, free)
     likely = [name for name in free if _may_column_name_item(table, name, items, is_named=is_named)]
     groups_rows = is_row and not is_named
     unknown = [n for n in free if n in likely or (groups_rows and _may_column_group_rows(table, n))]
     # The lists of a JSON document without ids may have the same items, or be copies.
-    if not (items.pair or is_own_pair):
-        unknown += filter(table.has_repeats, {"key"}.intersection(free).difference(unknown))
+    has_pair = items.pair or is_own_pair
+    if "key" in free and "key" not in unknown and not has_pair and table.has_repeats("key"):
+        unknown += ["key"]
     unknown = list(filter(table.is_varying, unknown)) or unknown
     pair_columns = _find_possible_pair_columns(table, unknown, free)
     if groups_rows and not pair_columns:
@@ -432,12 +445,21 @@ def _use_or_refuse_possible_item(table: Table, items: ItemColumns, free: Sequenc
     if is_alone and simplify_heading(unknown[0]) not in GROUPS:
         return _find_items_by_heading(table, likely, ())
     listed = join_with_and(map(repr, unknown[:MAX_OFFERS]))
-    offers = format_column_options("pair_id", pair_columns[:MAX_OFFERS] or ["HEADING,HEADING"])
+    offers = format_column_options("pair_id", *(pair_columns[:MAX_OFFERS] or ["HEADING,HEADING"]))
     raise StudyError(
         f"several rows have the same {listed}, and nothing says whether they are about the same texts. If a "
         f"column names the pair, or several do together, write {offers}. If each row is a separate pair, "
         "write --set columns.pair_id="
     )
+
+
+def _list_groupings_without_known_meaning(table: Table, items: ItemColumns, free: Sequence[str]) -> list[str]:
+    """Return the columns that may name items. Of columns that group the rows equally, the first is enough."""
+    names = list(filterfalse(table.is_boolean, free))
+    names = list(filterfalse(table.has_heading_of_other_side, names))
+    if any(is_called(name, "prompt_ids") for name in items.pair):
+        names = [name for name in names if not is_called(name, "collections", "groups", "attributes")]
+    return table.list_groupings(names)
 
 
 def _find_possible_pair_columns(table: Table, names: Sequence[str], free: Sequence[str]) -> list[str]:
@@ -535,7 +557,6 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
 
     A `response_id` is often a row number, so it is refused without another column, too.
     """
-    rows = table.size
     heading = table.get_heading("rater", "rater")
     are_rows = not table.has_repeats("rater") and table.has_repeats("pair_id")
     if not are_rows or "rater" in table.declared_columns:
@@ -543,13 +564,13 @@ def _refuse_row_numbers_as_raters(table: Table, keys: Sequence[str]) -> None:
     others = [
         name
         for name in filterfalse(is_metadata_heading, filter(table.is_filled, table.columns_without_role))
-        if name not in STORED and 1 < table.count_distinct_rows(name) <= rows / 2
+        if name not in STORED and 1 < table.count_distinct_rows(name) <= table.size / 2
     ]
-    others = [name for name in others if table.count_pairs(*keys, name) == rows]
+    others = [name for name in others if table.separates_verdicts(*keys, name)]
     if others or simplify_heading(heading) == "responseid":
         raise StudyError(
-            f"{heading} differs in every row, so it may be no rater. Say which column does, or none if "
-            f"the raters were not recorded: {format_column_options('rater', [*others[:1], heading, ''])}"
+            f"{heading} differs in every row, so it may not name the rater. Say which column does, or none "
+            f"if the raters were not recorded: {format_column_options('rater', *others[:1], heading, '')}"
         )
 
 
@@ -560,22 +581,15 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
         StudyError: Neither a known column nor the order of the methods distinguishes the verdicts.
     """
     keys = [*keys, *table.list_existing("presentation")]
-    orders = table.list_existing("method_a", "shown_first")
-
-    def separates_verdicts(*names: str) -> bool:
-        return table.count_pairs(*keys, *names) == table.size
-
-    def separates_verdicts_and_orders(*names: str) -> bool:
-        return any(separates_verdicts(*names, order) for order in orders)
-
+    separates_verdicts = partial(table.separates_verdicts, *keys)
     # Ids that repeat in several datasets are refused later.
     if separates_verdicts() or ("dataset" in table and separates_verdicts("dataset")):
         return
     first = table["method_a"] + " first"
     if "presentation" in table:
-        separating = [name for name in orders if separates_verdicts(name)]
+        separating = list(filter(separates_verdicts, table.list_existing(*_ORDERS)))
         if not separating:
-            raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts_and_orders))
+            raise StudyError(_describe_repeated_verdicts(table, keys))
         both = table["presentation"] + ", " + table[separating[0]] + " first"
         table.set_frame(table.frame.assign(presentation=both))
         return
@@ -593,31 +607,46 @@ def _use_repeated_verdicts_as_showings(table: Table, keys: Sequence[str]) -> Non
         why = "a rater saw the methods in both orders"
         table.use_columns("presentation", (), why, presentation=table.frame["shown_first"])
     else:
-        raise StudyError(_describe_repeated_verdicts(table, keys, separates_verdicts_and_orders))
+        raise StudyError(_describe_repeated_verdicts(table, keys))
 
 
-def _describe_repeated_verdicts(
-    table: Table, keys: Sequence[str], separates_verdicts: Callable[..., bool]
-) -> str:
-    """Write the message that asks the user to declare why a pair has several verdicts.
-
-    Args:
-        table: The table.
-        keys: The columns in which the verdicts are equal.
-        separates_verdicts: Returns whether these and other columns distinguish all verdicts.
-    """
+def _describe_repeated_verdicts(table: Table, keys: Sequence[str]) -> str:
+    """Write the message that asks the user to declare why pairs have verdicts that are equal in `keys`."""
     repeated = pd.Series(table.number_pairs(*keys)).duplicated(keep=False).to_numpy()
-    is_survey = table.declared_columns.get("headings") == "pair_id"
-    roles = ["rater"]
     who = "pairs have several verdicts, and no column is known to name the rater"
     if "rater" in table:
         rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
+    remedies = []
+    if settings := _list_settings_that_separate_verdicts(table, keys):
+        remedies.append(
+            "If a column names the rater, what was asked (criterion), another showing of the same texts "
+            f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
+        )
+    heading = table.get_heading("pair_id")
+    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
+        options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
+        remedies.append(f"If each row has other texts, write {options}")
+    if "rater" not in table:
+        remedies.append("If the raters were not recorded, write --set columns.rater=")
+    where = format_line_numbers(repeated, table.frame.index)
+    return f"{who} ({where}). {'. '.join(remedies) or 'Keep the current verdict'}"
+
+
+def _list_settings_that_separate_verdicts(table: Table, keys: Sequence[str]) -> list[str]:
+    """Return the settings of columns that may tell apart verdicts, which are equal in `keys`."""
+    roles = ["rater"]
+    if "rater" in table:
         # A person who belongs to the item, such as the author of the prompt, is no rater.
         is_author = table.is_varying("rater") and table.is_determined_by("rater", "pair_id")
-        is_same_person = is_survey and not table.is_varying("rater")
-        free_roles = [role for role in ("criterion", "presentation") if not table.get_heading(role)]
-        roles = ["rater"] if is_author or is_same_person else free_roles
+        is_same_person = table.is_survey and not table.is_varying("rater")
+        if not (is_author or is_same_person):
+            roles = [role for role in ("criterion", "presentation") if not table.get_heading(role)]
+    orders = table.list_existing(*_ORDERS)
+
+    def separates_verdicts_and_orders(*names: str) -> bool:
+        return any(table.separates_verdicts(*keys, *names, order) for order in orders)
+
     names = [
         name
         for name in filter(table.has_repeats, filterfalse(table.has_only_lists, table.columns_without_role))
@@ -632,40 +661,35 @@ def _describe_repeated_verdicts(
         if table.is_judged_once(name) and not table.is_determined_by("pair_id", name)
         if table[name].duplicated(keep=False).all() and not table.has_heading_of_other_side(name)
     ]
-    pairs = [] if is_survey else pairs
+    pairs = [] if table.is_survey else pairs
     ids = [name for name in names if name not in turns]
     ids = [name for name in ids if not is_metadata_heading(name) or simplify_heading(name) == "seed"]
     # An id that belongs to one pair and one rater is of a showing, and not of other texts.
-    owners = ["pair_id", "rater"] if "rater" in table else []
     showings = [
-        name for name in ids if owners and all(table.is_determined_by(owner, name) for owner in owners)
+        name
+        for name in ids
+        if "rater" in table
+        and table.is_determined_by("pair_id", name)
+        and table.is_determined_by("rater", name)
     ]
     ids = [name for name in ids if name not in showings]
     groups = [*zip(ids), *combinations((*ids, *showings), 2)]
-    parts = next(filter(lambda group: separates_verdicts(*group), groups), ())
+    parts = next((group for group in groups if separates_verdicts_and_orders(*group)), ())
     settings: list[str] = []
     # If two columns are needed, each is declared on its own, and then the other one is asked about.
-    for name in list(filter(separates_verdicts, names)) or parts:
-        kinds = ["criterion"] if name in turns else ["pair_id"] if name in items and not is_survey else roles
+    for name in list(filter(separates_verdicts_and_orders, names)) or parts:
+        kinds = roles
+        if name in turns:
+            kinds = ["criterion"]
+        elif name in items and not table.is_survey:
+            kinds = ["pair_id"]
         if name not in ids and name not in turns:
             kinds = [role for role in kinds if role == "presentation"]
         settings += [f"columns.{role}={name}" for role in kinds]
     settings += [f"columns.pair_id={name}" for name in pairs if name not in items]
     heading = table.get_heading("pair_id")
-    if heading and parts and set(parts) <= set(ids) and not is_survey and not pairs:
+    if heading and parts and set(parts) <= set(ids) and not table.is_survey and not pairs:
         is_prompt = is_called(heading, "prompt")
         item = table.get_heading(heading, heading)
         settings.append(f"columns.pair_id={','.join([item, *parts] if is_prompt else [*parts, item])}")
-    remedies = []
-    if settings:
-        remedies.append(
-            "If a column names the rater, what was asked (criterion), another showing of the same texts "
-            f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
-        )
-    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
-        options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
-        remedies.append(f"If each row has other texts, write {options}")
-    if "rater" not in table:
-        remedies.append("If the raters were not recorded, write --set columns.rater=")
-    where = format_line_numbers(repeated, table.frame.index)
-    return f"{who} ({where}). {'. '.join(remedies) or 'Keep the current verdict'}"
+    return settings

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, filterfalse, product
+from statistics import multimode
 
 import pandas as pd
 
@@ -14,10 +15,10 @@ from analysis.verdicts.table import (
     METHODS,
     NO,
     SHOWN,
-    YES,
     Table,
     has_word,
     means_no_verdict,
+    name_yes_or_no,
     names_worse_text,
     refuse_wrong_rows,
 )
@@ -46,9 +47,10 @@ SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bo
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
 """A regular expression of nouns in headings that mean a text. `SYSTEMS` has the nouns that mean a system."""
 _COUPLE = (
-    r"(name)?{0}(name|id)?(?P<after>a|0|1|left)(name|id)?"
-    r"|(?P<before>left|first){0}(name)?|(?P<bare>a|left)|[a-z]*?(?P<inner>a|0|1|left){0}(name|id)?"
+    r"(?:name)?{0}(?:name|id)?(a|0|1|left)(?:name|id)?"
+    r"|(left|first){0}(?:name)?|(a|left)|[a-z]*?(a|0|1|left){0}(?:name|id)?"
 )
+"""A heading of the first of two methods or texts. The only group that matches is the side."""
 _SECOND = {"a": "b", "0": "1", "1": "2", "left": "right", "first": "second"}
 _WINNER = re.compile(rf"({SYSTEMS}|name|id)*({'|'.join(HEADINGS['marking'])})({SYSTEMS}|name|id)*")
 _THIRD = {"a": "c", "0": "2", "1": "3", "left": "center"}
@@ -76,7 +78,7 @@ def find_methods(table: Table) -> None:
     named = _list_declared_methods(table)
     if _use_method_columns(table, SYSTEMS):
         return
-    if table.declared_columns.get("headings") == "pair_id" and "pair_id" not in table:
+    if table.is_survey and "pair_id" not in table:
         return  # the methods are searched again when each pair has a row
     if table.items is not None:
         _join_items(table, table.items)
@@ -180,10 +182,9 @@ def _find_methods_in_cells(table: Table, columns: Sequence[str]) -> Couple | Non
     columns = [name for name in columns if simplify_heading(name) not in named]
     columns = list(filterfalse(table.has_only_lists, columns))
     sources = [columns, *([name] for name in columns)]
-    couples = Counter(filter(None, (_find_two_method_names(table, source) for source in sources)))
-    most_common = couples.most_common(2)
-    is_clear = len({count for _, count in most_common}) == len(most_common)
-    return most_common[0][0] if most_common and is_clear else None
+    couples = filter(None, (_find_two_method_names(table, source) for source in sources))
+    most_frequent = multimode(couples)
+    return most_frequent[0] if len(most_frequent) == 1 else None
 
 
 def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | None:
@@ -192,7 +193,7 @@ def _find_two_method_names(table: Table, columns: Sequence[str]) -> Couple | Non
     names = sorted({text for text in filterfalse(find_word_meaning, cells) if len(text) <= LONGEST_NAME})
     if len(names) != 2 or any(map(NUMBER.fullmatch, names)) or differ_only_in_side(*names):
         return None
-    if YES.union(NO).issuperset(map(str.casefold, names)):
+    if {"yes", "no"}.issuperset(map(name_yes_or_no, names)):
         return None
     return names[0], names[1]
 
@@ -212,9 +213,9 @@ def find_method_headings(headings: Sequence[str], nouns: str) -> list[tuple[Coup
     matches = filter(None, (re.fullmatch(_COUPLE.format(nouns), text) for text in plain))
     couples = []
     for match in matches:
-        group = next(name for name, text in match.groupdict().items() if text)
-        side = match[group]
-        pattern = match.string[: match.start(group)] + "{}" + match.string[match.end(group) :]
+        begin, end = match.span(match.lastindex or 0)
+        side = match.string[begin:end]
+        pattern = match.string[:begin] + "{}" + match.string[end:]
         first = plain[match.string]
         second = plain.get(pattern.format(_SECOND[side]))
         third = plain.get(pattern.format(_THIRD.get(side)))
@@ -274,7 +275,7 @@ def _use_winner_and_loser_columns(table: Table) -> bool:
     are_equal = _mark_equal_ratings(table)
     table.use_columns("verdict", columns, why, verdict=won.mask(are_equal, TIE), **methods)
     if are_equal.any():
-        table.notes.append(f"{int(are_equal.sum())} rows with equal ratings of both texts are read as ties")
+        table.notes.append(f"{are_equal.sum()} rows with equal ratings of both texts are read as ties")
     return True
 
 

@@ -16,6 +16,7 @@ from analysis.verdicts.sides import read_sides
 from analysis.verdicts.table import (
     FEWEST_ROWS,
     HEADINGS,
+    HEADS,
     METHODS,
     NO,
     UNKNOWN_RATER,
@@ -27,7 +28,9 @@ from analysis.verdicts.table import (
     is_called,
     is_metadata_heading,
     is_name_of_aggregate,
+    mark_cells,
     means_no_verdict,
+    name_yes_or_no,
     names_worse_text,
 )
 from analysis.verdicts.words import (
@@ -49,8 +52,6 @@ from guard_eval.files.headings import differ_only_in_side, simplify_heading, spl
 from guard_eval.records import TIE
 from guard_eval.reporting.words import count_in_words, join_with_and
 
-HEADS = "headings"
-"""The name under which the setting `columns` declares what a wide table's headings mean."""
 MOSTLY = 0.9
 """In a column of verdicts at least this share of the filled cells names a method, a side or a tie."""
 MOSTLY_KNOWN = 0.5
@@ -87,17 +88,7 @@ def find_verdicts(table: Table) -> list[str]:
         items = set() if table.items is None else set(table.items.index)
         return [name for name in columns if name in items] or columns
     if "verdict" not in table:
-        named = table.find_common_headings("verdict")
-        words = set(table.declared_words)
-        declared = [
-            n for n in [*columns, *named] if not words.isdisjoint(map(str.strip, table.list_values(n)))
-        ]
-        if declared:
-            named = [name for name in named if name in declared]
-        if not named:
-            _refuse_columns_of_worse_texts(table, columns)
-            if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
-                named = columns
+        named = _list_columns_named_verdict(table, columns)
         if named:
             are_same = all(_do_columns_have_same_verdicts(table, named[0], name) for name in named[1:])
             table.choose_column("verdict", named, are_same=are_same)
@@ -115,17 +106,36 @@ def find_verdicts(table: Table) -> list[str]:
     return []
 
 
+def _list_columns_named_verdict(table: Table, columns: Sequence[str]) -> Sequence[str]:
+    """Return the columns with a heading of verdicts; if words are declared, only those with these words.
+
+    Args:
+        table: The table.
+        columns: The columns of verdicts according to their cells.
+    """
+    named = table.find_common_headings("verdict")
+    words = set(table.declared_words)
+
+    def has_declared_word(name: str) -> bool:
+        return not words.isdisjoint(map(str.strip, table.list_values(name)))
+
+    if any(map(has_declared_word, [*columns, *named])):
+        named = list(filter(has_declared_word, named))
+    if not named:
+        _refuse_columns_of_worse_texts(table, columns)
+        if set(columns) <= set(table.find_headings(HEADINGS["answers"])):
+            return columns
+    return named
+
+
 def _refuse_columns_of_worse_texts(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of verdicts whose heading says that it names the worse text."""
     for name in filter(names_worse_text, names):
-        option = format_column_options("verdict", [name])
+        option = format_column_options("verdict", name)
         words = offer_word_settings(filterfalse(means_no_verdict, table.list_values(name)))
-        others = list(filterfalse(names_worse_text, names))[:1]
-        instead = (
-            f"To read {others[0]!r} instead, write {format_column_options('verdict', others)}. "
-            if others
-            else ""
-        )
+        instead = ""
+        for other in list(filterfalse(names_worse_text, names))[:1]:
+            instead = f"To read {other!r} instead, write {format_column_options('verdict', other)}. "
         raise StudyError(
             f"{name!r} seems to name the worse text. {instead}If it does, declare the better one for each "
             f"word: {option} {words}. If it names the better text, write {option}"
@@ -139,13 +149,16 @@ def _refuse_further_verdict_columns(table: Table, names: Sequence[str]) -> None:
     heading = table.get_heading("verdict")
     if names:
         _refuse_verdicts_on_two_orders(table, ["verdict", *names])
-        roles = [(role, what) for role, what in _MEANINGS.items() if role not in table]
-        remedies = [f"If all are {what}, write --set columns.headings={role}. " for role, what in roles]
+        remedies = [
+            f"If all are {what}, write --set columns.headings={role}. "
+            for role, what in _MEANINGS.items()
+            if role not in table
+        ]
         raise StudyError(
             f"{join_with_and(names)} may hold verdicts, too, beside {heading}. {''.join(remedies)}If "
             f"{names[0]} says which text was A or on the left, name the methods as shown in columns left and "
             "right, or the winner by its name. Otherwise write "
-            f"{format_column_options('verdict', [heading, *names])}"
+            f"{format_column_options('verdict', heading, *names)}"
         )
 
 
@@ -238,7 +251,7 @@ def _use_columns_that_mark_winners(table: Table) -> bool:
     is_tied = (total == 0) & marks.notna().any(axis=1) & (len(words) == 2)
     if is_tied.any():
         listed = join_with_and(words)
-        table.notes.append(f"{int(is_tied.sum())} rows in which none of {listed} is 1 are read as ties")
+        table.notes.append(f"{is_tied.sum()} rows in which none of {listed} is 1 are read as ties")
     winner = marks.fillna(0).idxmax(axis=1).map(words)
     verdict = winner.where(total > 0).mask(is_tied, TIE)
     table.use_columns("verdict", list(words), "one of them is 1 in each row", verdict=verdict)
@@ -344,49 +357,63 @@ def _use_tie_columns(table: Table) -> None:
     has_ties = any(map(is_tie, table.list_values("verdict")))
     is_empty = table.find_empty_cells("verdict")
     for name in table.columns_without_role:
-        cells = table.list_values(name)
         # Another column of the same verdicts says tie or skip in those rows in which this one is empty.
-        is_tied = table[name].isin(list(filter(is_tie, cells)))
-        is_skipped = table[name].isin(list(filter(means_no_verdict, cells)))
-        is_sided = table[name].isin(list(filter(names_side, cells)))
+        cells = table.get_texts(name)[name]
+        is_tied = mark_cells(cells, is_tie)
+        is_skipped = mark_cells(cells, means_no_verdict)
+        is_sided = mark_cells(cells, names_side)
         are_same = ((is_tied | is_skipped) == is_empty).all() and (is_sided == ~is_empty).all()
         if is_tied.sum() >= FEWEST_ROWS and are_same and not is_name_of_aggregate(name):
             verdict = table["verdict"].mask(is_tied, TIE)
-            table.use_columns("verdict", [name], f"{int(is_tied.sum())} ties are only here", verdict=verdict)
+            table.use_columns("verdict", [name], f"{is_tied.sum()} ties are only here", verdict=verdict)
             return
-        if len(cells) > MAX_OUTCOMES:
-            continue
-        parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
-        heading = " ".join(parts)
-        is_flag = is_tie(heading) and not set(parts) <= set(HEADINGS["no_ties"])
-        tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
-        is_outcome = tied and heading in HEADINGS["outcomes"]
-        if is_flag and table.is_boolean(name):
-            tied = [text for text in cells if text.strip().casefold() in YES]
-        elif has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
-            continue
-        elif not tied:
-            raise StudyError(
-                f"{name} may say which verdicts are ties. If so, write 1 for a tie, else 0. If not, remove it"
-            )
-        verdict = table["verdict"].mask(table[name].isin(tied), TIE)
-        table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
+        tied = _list_cells_that_mean_tie(table, name, has_ties=has_ties)
+        if tied is not None:
+            verdict = table["verdict"].mask(cells.isin(tied), TIE)
+            table.use_columns("verdict", [name], "it marks ties", verdict=verdict)
+
+
+def _list_cells_that_mean_tie(table: Table, name: str, *, has_ties: bool) -> list[str] | None:
+    """Return the cells that mean a tie if a column is about ties or results by its heading, else None.
+
+    Args:
+        table: The table.
+        name: The heading of the column.
+        has_ties: Whether the column of verdicts has ties, too.
+    """
+    cells = table.list_values(name)
+    parts = [word for word in split_heading_words(name) if word not in HEADINGS["ignored"]]
+    heading = " ".join(parts)
+    is_flag = is_tie(heading) and not set(parts) <= set(HEADINGS["no_ties"])
+    if len(cells) > MAX_OUTCOMES:
+        return None
+    if is_flag and table.is_boolean(name):
+        return [text for text in cells if name_yes_or_no(text) == "yes"]
+    tied = [text for text in cells if is_tie(text) or text in HEADINGS["halves"]]
+    is_outcome = tied and heading in HEADINGS["outcomes"]
+    if has_ties or not (is_flag or is_outcome) or any(map(names_side, cells)):
+        return None
+    if not tied:
+        raise StudyError(
+            f"{name} may say which verdicts are ties. If so, write 1 for a tie, else 0. If not, remove it"
+        )
+    return tied
 
 
 def _is_verdict_column(table: Table, name: str) -> bool:
     """Return whether most filled cells of a column are verdicts, and the column is about nothing else."""
     methods = set(table.list_values(*METHODS))
-    counts = table[name].value_counts()
-    counts = counts[[not means_no_verdict(text) for text in counts.index]]
-    texts = set(counts.index)
+    cells = table.get_texts(name)[name].dropna()
+    cells = cells[~mark_cells(cells, means_no_verdict)]
+    texts = set(cells.unique())
     is_other = is_metadata_heading(name) or is_called(name, "no_verdicts")
     if is_other or not texts or len(texts - methods) > MAX_WORDS:
         return False
     # Two unknown names beside ties are methods.
     are_methods = not methods and TIE in texts and len(texts) <= 3
     words = {*methods, *table.declared_words, *map(table.get_heading, METHODS)}
-    is_verdict = [text.strip() in words or find_word_meaning(text) is not None for text in counts.index]
-    if not are_methods and counts[is_verdict].sum() < MOSTLY * counts.sum():
+    is_verdict = mark_cells(cells, lambda text: text.strip() in words or find_word_meaning(text))
+    if not are_methods and is_verdict.sum() < MOSTLY * len(cells):
         return False
     if "rater" in table and table.is_varying(name) and table.is_property_of(name, "rater"):
         return False
@@ -404,11 +431,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
-        words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
-        message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
-        if not table.has_methods and table.items is None:
-            message += f". {explain_how_to_declare_methods(table, table.columns_without_role)}"
-        raise StudyError(message)
+        raise StudyError(_explain_missing_verdict_columns(table))
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if name in table]:
@@ -431,7 +454,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         long.loc[is_slot, "rater"] = long.loc[is_slot, rater].astype(object)
     is_empty = long["verdict"].isna()
     if is_empty.any():
-        table.notes.append(f"{int(is_empty.sum())} empty cells of a wide table are read as missing verdicts")
+        table.notes.append(f"{is_empty.sum()} empty cells of a wide table are read as missing verdicts")
     table.set_frame(long[~is_empty].drop(columns="_heading"))
     for role in split:
         table.use_columns(role, names, WIDE)
@@ -440,6 +463,15 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
     if "rater" in split and not table.has_rater_kinds and any(map(_find_kind_in_heading, names)):
         kinds = table["rater"].map(_find_kind_in_heading)
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
+
+
+def _explain_missing_verdict_columns(table: Table) -> str:
+    """Write a message that explains how to declare the words of a wide table without known words."""
+    words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
+    message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
+    if table.has_methods or table.items is not None:
+        return message
+    return f"{message}. {explain_how_to_declare_methods(table, table.columns_without_role)}"
 
 
 def _list_words_without_numbers(heading: str) -> list[str]:
@@ -453,14 +485,13 @@ def _refuse_doubtful_questions(table: Table, names: Sequence[str]) -> None:
     common = max(forms, key=forms.count)
     count = forms.count(common)
     unlike = [name for name, form in zip(names, forms, strict=True) if form != common]
-    is_survey = table.declared_columns.get(HEADS) == "pair_id"
-    if is_survey and table.items is None and unlike and count >= max(FEWEST_ROWS, len(unlike) + 1):
+    if table.is_survey and table.items is None and unlike and count >= max(FEWEST_ROWS, len(unlike) + 1):
         raise StudyError(
             f"the heading {unlike[0]!r} is unlike those of the other questions. If it compares no texts, "
             "remove the column. If it does, give a second file with the columns item, A and B and the "
             "methods in them"
         )
-    _refuse_doubtful_words(table, names, common if is_survey and count >= FEWEST_ROWS else None)
+    _refuse_doubtful_words(table, names, common if table.is_survey and count >= FEWEST_ROWS else None)
 
 
 def _refuse_doubtful_words(table: Table, names: Sequence[str], common: list[str] | None) -> None:
@@ -471,15 +502,14 @@ def _refuse_doubtful_words(table: Table, names: Sequence[str], common: list[str]
         names: The columns of verdicts.
         common: The words in the headings of the questions in a survey, else None.
     """
-    is_survey = table.declared_columns.get(HEADS) == "pair_id"
     for name in filterfalse(is_metadata_heading, table.columns_without_role):
         if name in names or (table.items is not None and not table.items.isin([name]).any(axis=None)):
             continue
         answers = table[name].dropna()
-        answers = answers[[not means_no_verdict(text) for text in answers]]
-        is_known = answers.map(lambda text: text in table.declared_words or bool(find_word_meaning(text)))
-        words = list(answers[~is_known.astype(bool)].unique()[:MAX_WORDS])
-        if is_survey:
+        answers = answers[~mark_cells(answers, means_no_verdict)]
+        is_known = mark_cells(answers, find_word_meaning) | answers.isin(table.declared_words)
+        words = list(answers[~is_known].unique()[:MAX_WORDS])
+        if table.is_survey:
             is_like = _list_words_without_numbers(name) == common
             is_doubtful = is_known.mean() >= MOSTLY_KNOWN or (is_like and is_known.any())
         else:
@@ -500,7 +530,7 @@ def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
     """Add a note about each other column that holds some verdicts."""
     for name in table.columns_without_role:
         cells = table[name].dropna()
-        count = int(cells.isin(list(filter(find_word_meaning, table.list_values(name)))).sum())
+        count = mark_cells(cells, find_word_meaning).sum()
         if name in names or is_name_of_aggregate(name) or not count:
             continue
         why = f"only {count} of its {len(cells)} cells are verdicts"
@@ -521,8 +551,8 @@ def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]
     others = [name for name in table.columns_without_role if name not in names and _RATER.match(name)]
     by_number = {tuple(re.findall(r"\d+", name)): name for name in others}
     numbers = [tuple(re.findall(r"\d+", name)) for name in names]
-    is_complete = len(by_number) == len(others) == len(names) and all(numbers)
-    return [by_number[number] for number in numbers] if is_complete and set(numbers) == set(by_number) else []
+    has_all = len(others) == len(by_number) and sorted(numbers) == sorted(by_number) and all(numbers)
+    return [by_number[number] for number in numbers] if has_all else []
 
 
 def _find_kind_in_heading(heading: str) -> str | None:
@@ -590,7 +620,7 @@ def _refuse_verdicts_on_two_orders(table: Table, names: Sequence[str]) -> None:
                 f"{first} and {second} may be verdicts on two orders of the methods. Write a row for each "
                 "order, with the methods' names or a column shown_first. If the headings are criteria or "
                 "raters, write --set columns.headings=criterion or --set columns.headings=rater. To read one "
-                f"column, write {format_column_options('verdict', [table.get_heading(n, n) for n in names])}"
+                f"column, write {format_column_options('verdict', *(table.get_heading(n, n) for n in names))}"
             )
 
 
@@ -598,7 +628,8 @@ def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     """Return whether two columns name opposite sides in significantly more rows than the same side."""
     sides, others = (_name_sides_in_cells(table, name) for name in (first, second))
     is_clear = sides.isin([A, B]) & others.isin([A, B])
-    count, contradictions = int(is_clear.sum()), int((is_clear & (sides != others)).sum())
+    count = int(is_clear.sum())
+    contradictions = int((is_clear & (sides != others)).sum())
     return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
 
 
@@ -622,12 +653,9 @@ def _do_headings_form_grid(names: Sequence[str]) -> bool:
 
 def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
     """Refuse a column of sides beside a column of methods, which may be verdicts or name the first text."""
-    sided = [name for name in names if any(map(names_side, table.list_values(name)))]
-    named = [
-        name
-        for name in names
-        if table.list_values(name) and not any(map(find_word_meaning, table.list_values(name)))
-    ]
+    cells = {name: table.list_values(name) for name in names}
+    sided = [name for name, texts in cells.items() if any(map(names_side, texts))]
+    named = [name for name, texts in cells.items() if texts and not any(map(find_word_meaning, texts))]
     if sided and named and not table.declared_words:
         raise StudyError(
             f"the column {sided[0]!r} has sides, and {named[0]!r} has methods. If {named[0]!r} says which "
@@ -637,14 +665,14 @@ def _refuse_sides_beside_methods(table: Table, names: Sequence[str]) -> None:
 
 def _explain_how_to_declare_headings(table: Table, names: Sequence[str]) -> str:
     """Write a message that explains how to declare the headings of a wide table, such as a survey."""
-    listed = f"{join_with_and(repr(name) for name in names[:3])}{', …' if names[3:] else ''}"
+    listed = f"{join_with_and(map(repr, names[:3]))}{', …' if names[3:] else ''}"
     columns = count_in_words(len(names), "column")
     start = f"verdicts are in {columns} ({listed}), and nothing says what their headings are"
     roles = [role for role in _MEANINGS if role not in table]
     heads = format_set_options(*(f"columns.headings={role}" for role in (*roles, "pair_id")), join=" or ")
     if len(names) <= MOST_ALONE:
         which = "only one" if names[1:] else "it"
-        heads += f", or if {which} has the verdicts: {format_column_options('verdict', names)}"
+        heads += f", or if {which} has the verdicts: {format_column_options('verdict', *names)}"
     if table.has_methods:
         return f"{start}: {heads}"
     sides = filter(names_side, dict.fromkeys(table.list_values(*names)))

@@ -1,7 +1,8 @@
 """Find the method on each side, and the method that a word such as A or "Response 1" means."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 
 import numpy as np
@@ -19,7 +20,9 @@ from analysis.verdicts.table import (
     Table,
     has_word,
     is_name_of_aggregate,
+    mark_cells,
     means_no_verdict,
+    name_yes_or_no,
     names_worse_text,
     refuse_wrong_rows,
 )
@@ -97,7 +100,7 @@ def _parse_first_method(heading: str, cell: str, a: str, b: str) -> int:
     if _ORDER.fullmatch(heading) and letters in {"ab", "ba"}:
         return A if letters == "ab" else B
     for letter, method, side in (("[a1]", a, A), ("[b2]", b, B)):
-        name = f"({_NOUN})?{letter}|{re.escape(simplify_heading(method))}"
+        name = f"({_NOUN})?{letter}|{simplify_heading(method)}"
         if word in _PLACES and re.fullmatch(_PLACE.format(name), heading):
             return side * _PLACES[word]
         if word in YES | NO and re.fullmatch(_IS_FIRST.format(name), heading):
@@ -122,12 +125,13 @@ def replace_words_by_winners(table: Table) -> None:
         StudyError: A word can mean either method.
     """
     words = _read_words(table)
+    is_sided = words["is_sided"]
     candidates = (*table.list_existing("shown_first"), *table.columns_without_role)
     all_sides = {name: read_sides(table, name) for name in candidates}
     side_columns = {name: sides for name, sides in all_sides.items() if sides.any()}
     certain = {name: sides for name, sides in side_columns.items() if sides.all()}
     if not certain and not table.shows_sides:
-        _refuse_incomplete_sides(table, side_columns, words["is_sided"])
+        _refuse_incomplete_sides(table, side_columns, is_sided)
     first = np.full(len(words), A)
     if table.shows_sides:
         first = np.where(words["meaning"].isin(["letter", "place", "declared"]), _read_left(table, words), A)
@@ -137,15 +141,14 @@ def replace_words_by_winners(table: Table) -> None:
     by_side = np.select([sides == A, sides == B], [words["a"], words["b"]], TIE)
     _refuse_ambiguous_words(table, words, by_side)
     names = words["verdict"].replace(dict(table.declared_words))
-    names = names.mask(
-        _mark_rows_by_word(names, means_no_verdict) & (names != words["a"]) & (names != words["b"])
-    )
+    is_method = (names == words["a"]) | (names == words["b"])
+    names = names.mask(mark_cells(names, means_no_verdict) & ~is_method)
     words["winner"] = np.where(words["kind"] == "", names, by_side)
     _refuse_changed_sides(table, words, side_columns, first)
     are_known = table.shows_sides or certain
     columns = _find_columns_of_first_side(table, words, list(certain))
-    if words["is_sided"].any() and not are_known and not table.get_heading("sides"):
-        table.side_options = offer_word_settings(words["verdict"][words["is_sided"]])
+    if is_sided.any() and not are_known and not table.get_heading("sides"):
+        table.side_options = offer_word_settings(words["verdict"][is_sided])
     _record_word_meanings(table, words, columns)
     table.set_frame(table.frame.assign(verdict=words["winner"]))
     if are_known and "shown_first" not in table:
@@ -155,7 +158,7 @@ def replace_words_by_winners(table: Table) -> None:
 def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
-    The kind of a word that is the name of one of the row's methods is empty, unless the word is declared;
+    The kind of a word that is the name of one of the row's methods is empty, unless the word `is_declared`;
     `meaning` is its other kind. A letter or a place, such as A or left, `is_sided`.
     """
     verdict = table["verdict"].str.strip()
@@ -165,8 +168,9 @@ def _read_words(table: Table) -> pd.DataFrame:
     words = words.set_axis(verdict.index).assign(verdict=verdict, a=a, b=b)
     words["side"] = words["side"].fillna(TIED).astype(int)
     words["meaning"] = words["kind"].fillna("")
-    is_name = ((verdict == a) | (verdict == b)) & ~verdict.isin(table.declared_words)
-    words["kind"] = words["meaning"].mask(is_name | (verdict == TIE), "")
+    words["is_declared"] = verdict.isin(table.declared_words)
+    words["is_name"] = ((verdict == a) | (verdict == b)) & ~words["is_declared"]
+    words["kind"] = words["meaning"].mask(words["is_name"] | (verdict == TIE), "")
     words["is_sided"] = words["kind"].isin(["letter", "place"])
     return words
 
@@ -182,11 +186,6 @@ def _refuse_incomplete_sides(table: Table, side_columns: Mapping[str, Numbers], 
                 "Correct the column, since the verdicts name sides",
                 name=name,
             )
-
-
-def _mark_rows_by_word(words: pd.Series, has_property: Callable[[str], bool]) -> pd.Series:
-    """Mark the rows whose word has a property. There are far fewer words than rows."""
-    return words.isin(list(filter(has_property, words.dropna().unique())))
 
 
 def _interpret_words(table: Table, texts: Sequence[str]) -> dict[str, Word]:
@@ -223,11 +222,10 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
         by_side: The winner of each row if the word names a side.
     """
     verdict, kind, meaning = words["verdict"], words["kind"], words["meaning"]
-    is_method = (verdict == words["a"]) | (verdict == words["b"])
-    is_declared = verdict.isin(table.declared_words)
-    is_word = ~kind.isin(["", "declared"]) & ~is_declared
-    is_missing = verdict.isna() | _mark_rows_by_word(verdict, means_no_verdict)
-    unknown = verdict[(meaning == "") & ~is_method & ~is_declared & ~is_missing]
+    is_name = words["is_name"]
+    is_word = (kind != "") & ~words["is_declared"]
+    is_missing = verdict.isna() | mark_cells(verdict, means_no_verdict)
+    unknown = verdict[(meaning == "") & ~is_name & ~words["is_declared"] & ~is_missing]
     doubts = pd.Series("", words.index)
     # In a study's own table a verdict is a method's name, whatever the method is called.
     if not all(table.get_heading(name) == name for name in (*REQUIRED, "rater_kind", "presentation")):
@@ -235,19 +233,15 @@ def _refuse_ambiguous_words(table: Table, words: pd.DataFrame, by_side: NDArray[
         for name in verdict[is_other].unique():
             doubts[is_other & (verdict == name)] = f"a side, or the method {name!r}"
     if kind.isin(["letter", "place", "column"]).any():
-        is_nothing = _mark_rows_by_word(
-            verdict, lambda word: means_no_verdict(word) or bool(_NONE.match(word))
-        )
+        is_nothing = mark_cells(verdict, lambda word: means_no_verdict(word) or bool(_NONE.match(word)))
         is_other = is_nothing | (meaning == "tie")
-        doubts[is_method & ~is_declared & is_other] = "a method, a tie or no verdict"
-    for name in pd.concat([words.loc[is_word, side] for side in "ab"]).dropna().unique():
-        if find_word_meaning(name):
-            alike = [word for word in verdict[is_word].unique() if _name_sides_alike(word, name)]
-            doubts[is_word & verdict.isin(alike)] = f"a side, or the method {name!r}"
+        doubts[is_name & is_other] = "a method, a tie or no verdict"
+    methods = pd.concat([words.loc[is_word, side] for side in "ab"]).dropna().unique()
+    for name in filter(find_word_meaning, methods):
+        is_alike = mark_cells(verdict, partial(_name_sides_alike, name))
+        doubts[is_word & is_alike] = f"a side, or the method {name!r}"
     beside = kind.isin(["", "declared"]) & ~is_missing & (meaning != "tie")
-    is_letter = (kind == "letter") & _mark_rows_by_word(
-        verdict, lambda word: simplify_word(word) in {"a", "b"}
-    )
+    is_letter = (kind == "letter") & mark_cells(verdict, lambda word: simplify_word(word) in {"a", "b"})
     if beside.any() and len(set(words["side"][kind == "letter"])) == 1:
         doubts[is_letter] = "a side, or something else, such as both"
     refuse_wrong_rows(
@@ -361,27 +355,28 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
     not marked.
     """
     heading = table.get_heading(name, name)
-    is_about = is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
-    is_about |= _SWAPS.fullmatch(simplify_heading(heading)) is not None
+    is_swap = _SWAPS.fullmatch(simplify_heading(heading)) is not None
+    is_about = is_swap or is_heading_about_sides(heading) or _says_which_method_is_a(table, heading)
     first = _find_methods_named_in_cells(table, name)
     cells = table[name].fillna("").str.strip().str.casefold()
     # One empty or unknown cell must not hide what the other cells say.
-    filled = sided & ~cells.map(means_no_verdict)
+    filled = sided & ~mark_cells(cells, means_no_verdict)
     texts = list(cells[filled].unique())
     # Such as alpha_left and alpha_right. Names with numbers, such as alpha v1 and alpha v2, tell no place.
     tells_place = len(texts) == 2 and differ_only_in_side(*(re.sub(r"\d", "", text) for text in texts))
-    if filled.any() and (first[filled] != 0).all() and not tells_place:
+    names_methods = (first[filled] != 0).all()
+    if texts and names_methods and not tells_place:
         names_winner = (table[name] == words["winner"])[filled].all()
         is_winner = names_winner and not _WINNING.isdisjoint(split_heading_words(heading))
         may_name_first: pd.Series = filled & (first != A)
         return may_name_first & (is_about or not is_winner)
-    values = {"no" if cell in NO else "yes" if cell in YES else cell for cell in texts}
+    values = set(map(name_yes_or_no, texts))
     orders = {"".join(filter(str.isalnum, text)) for text in values}
     letters = {tuple(sorted(order)) for order in orders}
     is_order = orders <= {"ab", "ba"} or len(letters) < len(orders) or any(map(_SWAPS.fullmatch, values))
     if orders <= {"a", "b"} and "rater" in table:  # a rater's group says nothing about sides
         is_order = not table.is_determined_by(name, "rater")
-    is_order |= tells_place and (first[filled] != 0).all()
+    is_order |= tells_place and names_methods
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
     may_say = len(values) <= 2 and (is_order or is_about)
     return sided & ~cells.isin(_STRAIGHT) & may_say
@@ -390,11 +385,10 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
 def _says_which_method_is_a(table: Table, heading: str) -> bool:
     """Return whether a heading says with "is" which method was A or B, such as alpha_is_A or is_A_alpha."""
     words = split_heading_words(heading)
-    methods = "|".join(map(re.escape, map(simplify_heading, table.list_values(*METHODS))))
+    methods = "|".join(map(simplify_heading, table.list_values(*METHODS)))
     subject = rf"(is|was|shown|as|the|which|{_NOUN}|{methods})*"
-    return {"is", "was"} & set(words) != set() and bool(
-        re.fullmatch(rf"{subject}[ab]{subject}", "".join(words))
-    )
+    has_is = not {"is", "was"}.isdisjoint(words)
+    return has_is and re.fullmatch(rf"{subject}[ab]{subject}", "".join(words)) is not None
 
 
 def _find_methods_named_in_cells(table: Table, name: str) -> Numbers:
@@ -421,7 +415,7 @@ def _record_word_meanings(table: Table, words: pd.DataFrame, columns: Sequence[s
     for word, count in used["verdict"][used["kind"] == "tie"].value_counts().items():
         if _ODD_TIE.fullmatch(str(word)):
             table.notes.append(f"{count} of {word!r} count as ties")
-    if strong := int(used["strength"].eq(other=True).sum()):
+    if strong := used["strength"].eq(other=True).sum():
         table.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")
 
 

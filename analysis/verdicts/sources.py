@@ -129,7 +129,7 @@ def _refuse_ids_that_restart_in_files(tables: Sequence[pd.DataFrame], whole: pd.
         if counts.max() > 1:
             heading = get_reading(tables[0]).find_column("pair_id")
             joined, alone = (
-                format_column_options("pair_id", [text]) for text in (f"{name},{heading}", heading)
+                format_column_options("pair_id", text) for text in (f"{name},{heading}", heading)
             )
             raise StudyError(
                 f"each file has one {name}, and {heading} {counts.idxmax()!r} is in several files. If ids "

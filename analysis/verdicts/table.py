@@ -7,7 +7,7 @@ differs in every row is a row number, and a column with an unknown heading may n
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ GROUPS = frozenset((*HEADINGS["collections"], *HEADINGS["groups"]))
 YES = frozenset(HEADINGS["yes"])
 NO = frozenset(HEADINGS["no"])
 
+_METADATA = re.compile(f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}")
 _NO_MARK = NO | {"", "none"}
 _LIST = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
 
@@ -55,6 +56,8 @@ METHODS = ("method_a", "method_b")
 SHOWN = ("left", "right")
 """Columns that name the method on the left and the method on the right, as the rater saw them."""
 
+HEADS = "headings"
+"""The name under which the setting `columns` declares what a wide table's headings mean."""
 NUMBERED = frozenset({"line", "sheet row", "record", "sample", "row"})
 """The possible names of a table's index if the index has the numbers of a file's lines, rows or records."""
 FEWEST_ROWS = 3
@@ -82,6 +85,15 @@ def is_mark(cell: str) -> bool:
     return not means_no_verdict(cell) and simplify_word(cell) not in _NO_MARK
 
 
+def name_yes_or_no(cell: str) -> str:
+    """Return yes or no for a cell that means this, such as 1 or nein. Other cells only lose outer spaces."""
+    text = cell.strip()
+    word = text.casefold()
+    if word in YES:
+        return "yes"
+    return "no" if word in NO else text
+
+
 def is_called(heading: str, *kinds: str) -> bool:
     """Return whether a heading is in one of these lists of headings.toml."""
     return any(simplify_heading(heading) in HEADINGS[kind] for kind in kinds)
@@ -94,8 +106,7 @@ def has_word(heading: str, kind: str) -> bool:
 
 def is_metadata_heading(heading: str) -> bool:
     """Return whether a heading is about the rater, the time or the verdict, and not about an item."""
-    pattern = f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}"
-    return re.fullmatch(pattern, simplify_heading(heading)) is not None
+    return _METADATA.fullmatch(simplify_heading(heading)) is not None
 
 
 def is_name_of_aggregate(name: str) -> bool:
@@ -111,7 +122,7 @@ def names_worse_text(heading: str) -> bool:
     return len(words) % 2 == 1
 
 
-def format_column_options(role: str, names: Sequence[str]) -> str:
+def format_column_options(role: str, *names: str) -> str:
     """Write the options that give a role to a column: `--set columns.rater=X or --set columns.rater=Y`."""
     return format_set_options(*(f"columns.{role}={name}" for name in names), join=" or ")
 
@@ -124,9 +135,8 @@ def format_line_numbers(mask: Mask | pd.Series, index: pd.Index) -> str:
     ('lines 4, 7', 'line 9')
     """
     numbers = list(map(str, index[mask].unique()))
-    return (
-        f"{index.name}{'s' if len(numbers) > 1 else ''} {join_first_parts(numbers, MAX_NUMBERS, join=', ')}"
-    )
+    unit = f"{index.name}s" if len(numbers) > 1 else index.name
+    return f"{unit} {join_first_parts(numbers, MAX_NUMBERS, join=', ')}"
 
 
 def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,33 +146,37 @@ def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 
 
-def convert_json_to_cell(value: object) -> str | None:
-    """Convert a JSON value to the text of a cell. A list or an object becomes JSON text.
+def convert_json_to_cell(value: object) -> str:
+    """Convert a JSON value to the text of a cell, empty for null. A list or an object becomes JSON text.
 
     A whole number is written without decimals: an empty cell makes all numbers of a column decimal.
     """
     if isinstance(value, str):
-        return value or None
+        return value
     if isinstance(value, dict | list):
         return json.dumps(value, default=str)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     text = str(value)
-    return None if text in {"None", "nan"} else text
+    return "" if text in {"None", "nan"} else text
 
 
 def convert_to_texts(column: pd.Series) -> pd.Categorical:
     """Convert a column to categorical texts in alphabetical order. Blank cells become missing."""
     if isinstance(column.dtype, pd.CategoricalDtype) and infer_dtype(column.cat.categories) == "string":
-        texts: pd.Categorical = column.array.as_unordered()
+        texts: pd.Categorical = column.array.as_unordered().remove_unused_categories()
     else:
         cells = column.astype(object)
         if infer_dtype(cells, skipna=True) != "string":  # 1 and True are equal, and yet different texts
             cells = cells.map(convert_json_to_cell, na_action="ignore").astype(object)
         texts = pd.Categorical(cells)
-    is_used = np.bincount(texts.codes + 1, minlength=len(texts.categories) + 1)[1:] > 0
-    filled = sorted(text for text in texts.categories[is_used].tolist() if text.strip())
+    filled = sorted(filter(str.strip, texts.categories.tolist()))
     return texts.set_categories(pd.Index(filled, dtype=object))
+
+
+def mark_cells(cells: pd.Series, has_property: Callable[[str], object]) -> pd.Series:
+    """Mark the cells whose text has a property. There are far fewer texts than cells."""
+    return cells.isin(list(filter(has_property, cells.dropna().unique())))
 
 
 def unify_categories(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -299,15 +313,14 @@ class Table:
 
     def leave_out_rows(self, is_left_out: pd.Series, why: str) -> None:
         """Leave out rows, and record their number and the reason."""
-        mask = is_left_out.to_numpy(bool)
-        if mask.any():
-            text = f"{int(mask.sum())} left out: {why}"
+        if is_left_out.any():
+            text = f"{is_left_out.sum()} left out: {why}"
             self.left_out.append(text)
-            self.notes.append(f"{text} ({format_line_numbers(mask, self.frame.index)})")
-            self.set_frame(self.frame[~mask])
+            self.notes.append(f"{text} ({format_line_numbers(is_left_out, self.frame.index)})")
+            self.set_frame(self.frame[~is_left_out])
         if self.frame.empty:
-            why = "; ".join(self.notes) or "it has a header and no rows"
-            raise StudyError(f"the table has no verdicts; {why}")
+            reasons = "; ".join(self.notes) or "it has a header and no rows"
+            raise StudyError(f"the table has no verdicts; {reasons}")
 
     def make_reading(self) -> Reading:
         """Return the description of how the table was read."""
@@ -347,6 +360,11 @@ class Table:
         return set(SHOWN) <= set(self.names)
 
     @property
+    def is_survey(self) -> bool:
+        """Return whether the user has declared that the headings of a wide table are pairs."""
+        return self.declared_columns.get(HEADS) == "pair_id"
+
+    @property
     def has_rater_kinds(self) -> bool:
         """Return whether a column or the user says which raters are models."""
         return "rater_kind" in self or self.declared.rater_kind is not None
@@ -376,7 +394,7 @@ class Table:
         """
         if len(names) > 1 and not are_same:
             raise StudyError(
-                f"{role} could be {join_with_and(names)}; say which: {format_column_options(role, names)}"
+                f"{role} could be {join_with_and(names)}; say which: {format_column_options(role, *names)}"
             )
         self.use_columns(role, names[:1], "its name", **{role: self.frame[names[0]]})
 
@@ -435,6 +453,10 @@ class Table:
         """Return the number of different rows in these columns and the two methods, in either order."""
         return int(self.number_pairs(*names).max(initial=-1)) + 1
 
+    def separates_verdicts(self, *names: str) -> bool:
+        """Return whether all rows differ in the two methods, in either order, or in these columns."""
+        return self.count_pairs(*names) == self.size
+
     def is_judged_once(self, *names: str) -> bool:
         """Return whether no rater has judged the same methods twice under one value of these columns."""
         rated = self.list_existing("rater", "criterion")
@@ -469,9 +491,7 @@ class Table:
     def find_empty_cells(self, name: str) -> pd.Series:
         """Return which cells of a column are empty, or say NA or the like beside other cells."""
         cells = self.get_texts(name)[name]
-        is_word = cells.isin(
-            [text for text in cells.cat.categories if text.strip().casefold() in HEADINGS["empty"]]
-        )
+        is_word = mark_cells(cells, lambda text: text.strip().casefold() in HEADINGS["empty"])
         return cells.isna() if is_word.all() else cells.isna() | is_word
 
     def is_filled(self, name: str) -> bool:
@@ -491,4 +511,4 @@ class Table:
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""
-        return all(text.strip().casefold() in YES | NO for text in self.list_values(name))
+        return {"yes", "no"}.issuperset(map(name_yes_or_no, self.list_values(name)))

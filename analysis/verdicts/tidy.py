@@ -23,7 +23,6 @@ from analysis.verdicts.methods import (
 )
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
-    HEADS,
     MAX_OUTCOMES,
     find_rater_columns_of_slots,
     find_verdicts,
@@ -34,12 +33,12 @@ from analysis.verdicts.table import (
     EXCLUDED,
     GROUPS,
     HEADINGS,
+    HEADS,
     ITEMS,
     KNOWN,
     METHODS,
     NO,
     SHOWN,
-    YES,
     Declarations,
     Table,
     format_column_options,
@@ -48,6 +47,8 @@ from analysis.verdicts.table import (
     is_mark,
     is_metadata_heading,
     is_name_of_aggregate,
+    mark_cells,
+    name_yes_or_no,
     refuse_wrong_rows,
 )
 from analysis.verdicts.words import NUMBER, find_word_meaning, names_side, offer_word_settings, simplify_word
@@ -93,7 +94,6 @@ def make_tidy(
             declares the meaning.
     """
     table = _convert_frame_to_table(frame, declared, items)
-    are_pairs = declared.columns.get(HEADS) == "pair_id"
     _rename_to_standard_columns(table)
     _leave_out_index_column(table)
     if form is not None:
@@ -110,7 +110,7 @@ def make_tidy(
     refuse_methods_of_several_settings(table)
     words = _list_words(table) if declared.words else []
     wide = find_verdicts(table)
-    if are_pairs:
+    if table.is_survey:
         melt_wide_table(table, wide)
         find_methods(table)
         _leave_out_invalid_votes(table)
@@ -122,7 +122,7 @@ def make_tidy(
             _refuse_counted_votes(table)
         add_pair_and_prompt_columns(table, [*wide, *find_rater_columns_of_slots(table, wide)], form)
         _refuse_possible_check_questions(table, wide)
-    if wide or (HEADS in declared.columns and not are_pairs):
+    if wide or (HEADS in declared.columns and not table.is_survey):
         melt_wide_table(table, wide)
     _refuse_nested_cells(table, frame.attrs.get(NESTED, {}))
     if table.has_methods and "verdict" in table:
@@ -310,7 +310,7 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
     if not all(map(is_possible, texts)):
         return []
-    meanings = {text: _name_yes_or_no(text.strip()) for text in texts}
+    meanings = {text: name_yes_or_no(text) for text in texts}
     words = [text for text, meaning in meanings.items() if meaning not in {"yes", "no"}]
     if (
         rule["cell"] in {"yes", "no"}
@@ -319,15 +319,9 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
     ):
         raise StudyError(
             f"{name!r} says which rows do not count, but {words[0]!r} and {words[1]!r} are no known words "
-            f"for yes and no; write yes and no. If all rows count, write "
-            f"{format_column_options(EXCLUDED, [''])}"
+            "for yes and no; write yes and no. If all rows count, write --set columns.excluded="
         )
     return [text for text, meaning in meanings.items() if is_meant(meaning)]
-
-
-def _name_yes_or_no(text: str) -> str:
-    """Return yes or no for a cell that means this, such as 1 or nein, and other cells as they are."""
-    return "yes" if text.casefold() in YES else "no" if text.casefold() in NO else text
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
@@ -353,8 +347,8 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
         raise StudyError(
             f"{join_with_and(map(repr, names))} may say which rows do not count. If rows with "
             f"{join_first_parts(map(repr, words), 3)} do not count, write "
-            f"{format_column_options(EXCLUDED, [','.join(names)])}. {opposite}If all rows count, write "
-            f"{format_column_options(EXCLUDED, [''])}"
+            f"{format_column_options(EXCLUDED, ','.join(names))}. {opposite}If all rows count, write --set "
+            "columns.excluded="
         )
 
 
@@ -363,7 +357,7 @@ def _find_exclusion_words(table: Table, name: str) -> list[str]:
     texts = table.list_values(name)
     heading = simplify_heading(name)
     if table.is_boolean(name):
-        marks = [text for text in texts if text.strip().casefold() in YES]
+        marks = [text for text in texts if name_yes_or_no(text) == "yes"]
         says_both = 0 < len(marks) < len(texts) or not table.is_filled(name)
         return marks if says_both and re.fullmatch(HEADINGS["may_leave_out"], heading) else []
     if re.fullmatch(HEADINGS["reasons_to_leave_out"], heading):
@@ -388,7 +382,7 @@ def _refuse_names_of_checks(table: Table) -> None:
         if checks and len(checks) < len(texts) and EXCLUDED not in table.declared_columns:
             raise StudyError(
                 f"{join_first_parts(map(repr, checks), 3)} may be for practice, or check the rater. If "
-                f"so, remove the rows. If they count, write {format_column_options(EXCLUDED, [''])}"
+                "so, remove the rows. If they count, write --set columns.excluded="
             )
 
 
@@ -410,15 +404,15 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
         if is_summary or is_side or not is_answer or (name in wide and not is_repeated):
             continue
         cells = table[name]
-        is_filled = cells.notna() if is_right else cells.map(is_mark, na_action="ignore").eq(other=True)
+        is_filled = cells.notna() if is_right else mark_cells(cells, is_mark)
         count = int(is_filled.sum())
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
         if 0 < 2 * count <= table.size and shares.isin([0, 1]).all():
-            remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, [name])}"
+            remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, name)}"
             raise StudyError(
                 f"the column {name!r} is filled in {count} of {table.size} rows. These rows may be "
                 f"check questions with a right answer. If they do not count, {remedy}. If they count, write "
-                f"{format_column_options(EXCLUDED, [''])}"
+                "--set columns.excluded="
             )
 
 
@@ -443,7 +437,7 @@ def _refuse_counted_votes(table: Table) -> None:
     keys = [*METHODS, *table.list_existing("criterion", "dataset", "rater"), *repeated]
     outcomes = table.count_distinct_rows(*keys, *table.list_existing("verdict"))
     # In a survey, a row is a person. Of several outcomes of an item, each has one row.
-    may_count = "rater" not in table and table.declared_columns.get(HEADS) != "pair_id"
+    may_count = "rater" not in table and not table.is_survey
     are_outcomes = may_count and table.count_distinct_rows(*keys) < outcomes == table.size
     for name in table.columns_without_role:
         cells = table.list_values(name)
@@ -486,9 +480,9 @@ def _leave_out_other_questions(table: Table) -> None:
         return
     refuse_sides_as_methods(table)
     verdict, a, b = (table[name] for name in ("verdict", *METHODS))
-    words = list(filter(find_word_meaning, table.list_values("verdict")))
     criterion = table["criterion"]
-    criteria_with_verdicts = set(criterion[(verdict == a) | (verdict == b) | verdict.isin(words)])
+    is_verdict = (verdict == a) | (verdict == b) | mark_cells(verdict, find_word_meaning)
+    criteria_with_verdicts = set(criterion[is_verdict])
     if not criteria_with_verdicts:
         raise StudyError("no answer is a verdict; write the methods, A, B, left, right or tie")
     if other := sorted(set(criterion.dropna()) - criteria_with_verdicts):
@@ -521,7 +515,7 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             n for n in table.columns_without_role if len(set(filter(names_side, table.list_values(n)))) > 1
         ]
         if sided:
-            offers = format_column_options("verdict", sided)
+            offers = format_column_options("verdict", *sided)
             heads = ", or if all do: --set columns.headings=rater or --set columns.headings=criterion"
             raise StudyError(
                 f"no column has verdicts under a common heading. If one does, write {offers}"

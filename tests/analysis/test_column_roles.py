@@ -264,7 +264,7 @@ def test_different_report_files_are_refused(tmp_path):
 
 def test_response_id_names_raters_only_if_declared():
     table = judged(lambda *_: "A").drop(columns="annotator").assign(response_id=range(36))
-    assert "--set columns.rater=response_id" in refusal(table)
+    assert "so it may not name the rater. Say which column does" in refusal(table)
     assert counts(table, columns={"rater": ""}) == ("36/0/0", 12)
     with_rater = judged(lambda *_: "A").assign(response_id=range(36))
     assert analysis.read(with_rater)["rater"].nunique() == 3
