@@ -457,13 +457,13 @@ def _read_annotation(item: Record, annotation: Record, result: Iterable[object],
             yield row | {"criterion": name, "verdict": word}
 
 
-def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str | None, object, str]]:
-    """Yield the name, the chosen word (None if nothing was chosen) and the type of each control."""
+def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str, object, str]]:
+    """Yield each control's name (or an empty text), chosen word (None if nothing was chosen) and type."""
     for region in result:
         value = region.get("value") if isinstance(region, dict) else None
         if not isinstance(region, dict) or not isinstance(value, dict):
             continue
-        name = convert_json_to_cell(region.get("from_name")) or None
+        name = convert_json_to_cell(region.get("from_name"))
         kind = str(region.get("type"))
         if kind not in _WORDS_OF and not name:  # a mark on the texts, which no control asked for
             continue
@@ -471,7 +471,7 @@ def _read_controls(result: Iterable[object], where: str) -> Iterator[tuple[str |
         answer = None if is_comment else value.get(_WORDS_OF.get(kind))
         words = answer if isinstance(answer, list) else [answer]
         if len(words) > 1:
-            raise StudyError(f"{where}: {name} has {len(words)} choices ({words!s:.60}); keep one")
+            raise StudyError(f"{where}: {name or kind} has {len(words)} choices ({words!s:.60}); keep one")
         yield name, words[0] if words else None, kind
 
 

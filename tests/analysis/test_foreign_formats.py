@@ -278,6 +278,10 @@ REFUSED = [
         task(1, annotation(1, fluency="A"), left="x"),
         "left and right are not the row's methods on record 1; write the same two methods in both",
     ),
+    (
+        task(1, {"result": [{"type": "choices", "value": {"choices": ["A", "B"]}}]}),
+        "record 1: choices has 2 choices .*; keep one",
+    ),
     (task(1, annotation(None, fluency="A")), "rater is empty on record 1"),
     (
         task(1, annotation(1, fluency="A")) | {"data": {}},
