@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from app_study import chromium, shared_browser  # noqa: F401
 from fake_openai import make_answer, make_error
+from local_server import Response
 
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan
@@ -68,6 +69,17 @@ def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_pa
     assert "<img" not in page
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
     assert HOSTILE not in page
+
+
+def test_page_shows_only_the_beginning_of_huge_answers(*, store, pair, server, run, judge, tmp_path):
+    server.act = lambda _: Response(b"x" * 3_000_000)
+    store_pairs.add_pairs(store, [pair(0)])
+    run(orders="one")
+    write_judge_exchanges_page(store, [judge], tmp_path / "view.html", seed=11)
+    page = (tmp_path / "view.html").read_text(encoding="utf-8")
+    assert page.count("Answer as it came, the first megabyte") == 3
+    assert page.count("x" * 1_000_000) == 3
+    assert "x" * 1_000_001 not in page
 
 
 @pytest.fixture
