@@ -615,7 +615,7 @@ def _describe_repeated_verdicts(table: Table, keys: Sequence[str]) -> str:
     repeated = pd.Series(table.number_pairs(*keys)).duplicated(keep=False).to_numpy()
     who = "pairs have several verdicts, and no column is known to name the rater"
     if "rater" in table:
-        rater, pair = table.get_texts("rater", "pair_id").iloc[int(repeated.argmax())]
+        rater, pair = table.get_texts("rater", "pair_id").iloc[repeated.argmax()]
         who = f"rater {rater!r} judged pair {pair!r} more than once"
     remedies = []
     if settings := _list_settings_that_separate_verdicts(table, keys):

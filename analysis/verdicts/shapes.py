@@ -630,7 +630,7 @@ def _do_columns_contradict(table: Table, first: str, second: str) -> bool:
     is_clear = sides.isin([A, B]) & others.isin([A, B])
     count = int(is_clear.sum())
     contradictions = int((is_clear & (sides != others)).sum())
-    return count > 0 and float(binomtest(contradictions, count, alternative="greater").pvalue) < _CHANCE
+    return count > 0 and binomtest(contradictions, count, alternative="greater").pvalue < _CHANCE
 
 
 def _do_headings_form_grid(names: Sequence[str]) -> bool:

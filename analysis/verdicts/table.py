@@ -501,8 +501,10 @@ class Table:
     def has_only_verdicts(self, name: str, words: Iterable[str] = ()) -> bool:
         """Return whether all answers in a column are methods, common words for verdicts, or `words`."""
         words = {*self.list_values(*METHODS), *words}
-        answers = [text.strip() for text in self.list_values(name) if is_mark(text)]
-        return bool(answers) and all(text in words or find_word_meaning(text) for text in answers)
+        answers = map(str.strip, filter(is_mark, self.list_values(name)))
+        # A column of texts is left after the first text.
+        are_known = (text in words or find_word_meaning(text) is not None for text in answers)
+        return next(are_known, False) and all(are_known)
 
     def has_only_lists(self, name: str) -> bool:
         """Return whether all cells of a column are lists or objects, which name nothing."""

@@ -405,7 +405,7 @@ def _refuse_possible_check_questions(table: Table, wide: Sequence[str]) -> None:
             continue
         cells = table[name]
         is_filled = cells.notna() if is_right else mark_cells(cells, is_mark)
-        count = int(is_filled.sum())
+        count = is_filled.sum()
         shares = is_filled.groupby(table.number_rows("pair_id")).mean()
         if 0 < 2 * count <= table.size and shares.isin([0, 1]).all():
             remedy = "remove them" if is_right else f"write {format_column_options(EXCLUDED, name)}"
