@@ -1,6 +1,6 @@
 """Measure the errors and the savings of comparisons that stop early, in simulated studies.
 
-python evidence/rounds.py --studies 1000
+python evidence/rounds.py --studies 200
 """
 
 from __future__ import annotations

@@ -29,15 +29,12 @@ from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, JsonObject, record
 from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
-from guard_eval.reporting.escaping import Cell, join_lines
+from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
     count_in_words,
-    find_criterion_title,
-    format_limits,
-    format_number,
     format_percent,
 )
 from guard_eval.reporting.writing import check_replaceable, write_atomically
@@ -172,17 +169,12 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure must end in {', '.join(FORMATS)}")
     pilot = None if from_ is None else read_pilot(from_, overrides)
-    room = 1.0 if margin is not None else 2 * min(share, 1 - share)
-    if pilot is not None and ties is None and pilot.ties >= room:
-        raise StudyError(
-            f"{from_}: {format_percent(pilot.ties, 0)} of the ratings are ties, and a plan needs fewer than "
-            f"{format_percent(room, 0)}; give --ties"
-        )
-    of_pilot = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "results": pilot.results}
     options = {"ties": ties, "icc": icc, "results": results}
-    values: JsonObject = {
-        name: value for name, value in (*of_pilot.items(), *options.items()) if value is not None
+    # An option replaces the pilot's figure, which replaces the default.
+    figures = {
+        name: getattr(pilot, name, None) if value is None else value for name, value in options.items()
     }
+    values: JsonObject = {name: value for name, value in figures.items() if value is not None}
     design = Design(
         share=share,
         alpha=alpha,
@@ -385,16 +377,16 @@ def _summarise_pilot_criterion(
             pairs_rated_twice.append((np.bincount(item) >= 2).sum())
     ties = float((scores["net"] == 0).mean())
     icc = None
-    agreed = f"{estimate.note}, so the plan uses --icc or its default"
     if estimates:
         icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1))
-        source = f"the mean of {len(estimates)}, by their pairs"
-        if len(estimates) == 1:
-            source = format_limits(estimates[0])
-        agreed = f"ICC {format_number(icc)} ({source})"
-    cell = cells[0][0]
-    compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
-    counts = f"{count_in_words(pairs, 'pair')}, {count_in_words(scores['rater'].nunique(), 'rater')}"
-    name = join_lines(f"{find_criterion_title(cell.criterion)}, {compared}")
-    line = f"{name}: {format_percent(ties, 0)} ties, {agreed}; {counts}"
+    [line] = render_template_lines(
+        _TEMPLATES / "pilot_line.txt.j2",
+        cells=[cell for cell, _ in cells],
+        ties=ties,
+        icc=icc,
+        estimates=estimates,
+        note=estimate.note,
+        pairs=pairs,
+        raters=scores["rater"].nunique(),
+    )
     return Pilot(line=line, ties=ties, icc=icc, results=results, plan=plan)

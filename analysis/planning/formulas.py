@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Self
 
+import numpy as np
 from scipy import special, stats
 from statsmodels.stats.power import normal_power_het
 
@@ -197,14 +198,12 @@ def _compute_equivalence_power(
     grown = variance * max(1.0, least / design.rating_variance)
     limit = float(special.stdtrit(items - 1, 1 - design.error_rate))
 
-    def compute_reach(used: float) -> float:
-        """Return the power if the test uses this variance of an item."""
-        reach = (margin * math.sqrt(items) - limit * math.sqrt(used)) / math.sqrt(variance)
-        return max(0.0, 2 * float(special.ndtr(reach)) - 1)
-
+    used = np.array([max(grown, least), grown])  # with few ratings that are no ties, and with enough
+    reach = (margin * math.sqrt(items) - limit * np.sqrt(used)) / math.sqrt(variance)
+    if_few, if_enough = np.maximum(0.0, 2 * special.ndtr(reach) - 1).tolist()
     off = 1 - max(design.ties, (1 - design.ties) / 2)
     none, few = (float(stats.binom.cdf(count, items, off)) for count in (0, FEWEST_OFF - 1))
-    return (few - none) * compute_reach(max(grown, least)) + (1 - few) * compute_reach(grown)
+    return float((few - none) * if_few + (1 - few) * if_enough)
 
 
 def _compute_random_raters_power(

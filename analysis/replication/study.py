@@ -14,6 +14,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import JsonObject, Prompt
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, make_model_folder_relative
 from guard_eval.study.settings import needs_amateur
@@ -152,32 +153,18 @@ def find_paper_model(table: PaperTable, study: Study) -> str:
     return next(names, table.models[0])
 
 
-def find_setting_differences(table: PaperTable, study: Study) -> list[str]:
+def find_setting_differences(table: PaperTable, study: Study) -> tuple[str, ...]:
     """Return the differences between a study's setting and the paper's.
 
     Settings that the paper does not state are not compared: the prompts' length in tokens, the arithmetic,
     the settings of contrastive decoding and adaptive decoding, and seeds.
     """
-    settings = study.settings
-    papers = table.make_study_tables()
-    model = MODELS[find_paper_model(table, study)]
-    used = settings.model.name
-    tokens = settings.generation.max_new_tokens
-    papers_tokens = papers["generation"]["max_new_tokens"]
-    scorer = settings.metrics.coherence_model
-    papers_scorer = papers["metrics"]["coherence_model"]
-    instead = f"not {model}" if table.named else f"not {model}, our choice, because the paper names none"
-    differing = {
-        f"model {used}, {instead}": used != model,
-        f"at most {tokens} tokens a text, not {papers_tokens}": tokens != papers_tokens,
-        "prompts through a chat template": settings.generation.chat,
-        f"coherence by {scorer}, not {papers_scorer}": (
-            "coherence" in settings.metrics.compute and scorer != papers_scorer
-        ),
-    }
-    differences = [words for words, differs in differing.items() if differs]
     counts = Counter(prompt.dataset for prompt in read_study_prompts(study))
-    for dataset, number in table.prompts.items():
-        if (dataset in counts or table.asks) and counts[dataset] != number:
-            differences.append(f"{counts[dataset]} prompts of {dataset}, not {number}")
-    return differences
+    return render_template_lines(
+        Path(__file__).parent / "templates" / "differences.txt.j2",
+        table=table,
+        study=study,
+        papers=table.make_study_tables(),
+        model=MODELS[find_paper_model(table, study)],
+        counts=counts,
+    )
