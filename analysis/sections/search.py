@@ -143,7 +143,7 @@ def make_section(evidence: Evidence) -> Section | None:
         question="How were the settings chosen?",
         answer="; ".join(described),
         tables=(*tables, *_tabulate_expected_best_scores(evidence.rows(list_expected_best_scores), score)),
-        notes=tuple(choice.list_warnings()) if choice else (),
+        notes=choice.list_warnings() if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 

@@ -159,7 +159,7 @@ def test_choosing_on_test_prompts_gives_a_warning(study):
     chosen = choice(study)
     chosen = chosen.model_copy(update={"tuning": chosen.tuning.model_copy(update={"prompts": 0})})
     assert "also test them" in chosen.selection_in_words
-    assert next(chosen.list_warnings()).startswith("The prompts that chose the settings also test them.")
+    assert chosen.list_warnings()[0].startswith("The prompts that chose the settings also test them.")
 
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
