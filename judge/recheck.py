@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, make_content_id
+from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
 from guard_eval.servers.server import find_server_url
@@ -55,21 +57,9 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
     '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
     """
     count = outcomes["same"] + outcomes["changed"]
-    words = "no answer could be compared"
-    if count:
-        points = 100 * compute_upper_limit_of_changed_share(outcomes["changed"], count)
-        words = (
-            f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
-            f"{points:.0f} points in any share is not plausible"
-        )
-    if outcomes["failed"]:
-        words += f"; {outcomes['failed']} gave no verdict this time"
-    if outcomes["stored"]:
-        words += (
-            f"; {outcomes['stored']} of the new answers came in an earlier run of this day (UTC), because "
-            "each request is sent once a day"
-        )
-    return words
+    limit = compute_upper_limit_of_changed_share(outcomes["changed"], count) if count else 0.0
+    template = Path(__file__).with_name("recheck.txt.j2")
+    return render_template_lines(template, outcomes=outcomes, count=count, points=100 * limit)[0]
 
 
 def compute_upper_limit_of_changed_share(changed: int, all_answers: int) -> float:

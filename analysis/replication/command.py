@@ -37,7 +37,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.rendering import render_table
+from guard_eval.reporting.rendering import render_table, render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
@@ -209,12 +209,14 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
         model = find_paper_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(find_published_figures(table.label)["dataset"])
-        if missing := sorted(printed - datasets):
-            notes.append(f"not run: {', '.join(missing)}")
-        if others := sorted(datasets - printed):
-            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics_folder}/")
-        if len(table.models) > 1:
-            notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
+        notes += render_template_lines(
+            Path(__file__).parent / "templates" / "notes.txt.j2",
+            table=table,
+            study=study,
+            model=model,
+            missing=printed - datasets,
+            others=datasets - printed,
+        )
     differences = find_setting_differences(table, study)
     result = _show_comparison_with_paper(table, study.folder, ours, differences, notes, model)
     return replace(result, next=tuple(following))

@@ -1,10 +1,10 @@
 """The `[tuning]` table of study.toml, and its choice: one setting of each strategy, with warnings."""
 
-import math
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -19,16 +19,7 @@ Maximized = Literal[
     "diversity", "mauve", "coherence", "bertscore", "perplexity", "rep_2", "rep_3", "rep_4", "judge"
 ]
 LESS_IS_BETTER = ("perplexity", "rep_2", "rep_3", "rep_4")
-PERCENT = (0.0, 100.0)
-RANGES = {
-    **dict.fromkeys(get_args(Maximized), PERCENT),
-    "coherence": (-math.inf, 0.0),
-    "bertscore": (-100.0, 100.0),
-    "perplexity": (1.0, math.inf),
-    "words": (0.0, math.inf),
-    "tokens": (0.0, math.inf),
-    "ended": PERCENT,
-}
+RANGES = tomllib.loads(Path(__file__).with_name("scores.toml").read_text("utf-8"))
 """The scores that conditions may limit, with the smallest and the largest possible value."""
 
 
