@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.replication.paper import find_paper_dataset
+from analysis.replication.paper import MARKS, find_paper_dataset
 from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
@@ -29,15 +29,6 @@ from guard_eval.reporting.tables import Table
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
 """For each kind of raters, its word in the names of the paper's figures: `people.coherence.win`."""
-MARKS = {
-    "inside": ("=", "the paper's figure is within our interval"),
-    "same": ("≡", "the same as printed"),
-    "above": (">", "ours is higher, the paper's is outside our interval"),
-    "below": ("<", "ours is lower, the paper's is outside our interval"),
-    "differs": ("≠", "not the same"),
-    "no interval": ("?", "no interval"),
-}
-"""The sign and the meaning of each state. Figures without a run or from another setting have no sign."""
 
 KEYS = ["dataset", "strategy", "versus", "metric"]
 """The columns that identify a figure, together with the model."""

@@ -16,6 +16,8 @@ _CONTENT: JsonObject = tomllib.loads(Path(__file__).with_name("experiments.toml"
 
 PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""
+MARKS: dict[str, list[str]] = _CONTENT["marks"]
+"""The sign and the meaning of each state. Figures without a run or from another setting have no sign."""
 MODELS: dict[str, str] = _CONTENT["models"]
 """The Hugging Face id of each model of the paper."""
 ALIASES: dict[str, list[str]] = _CONTENT["aliases"]

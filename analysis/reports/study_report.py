@@ -163,10 +163,9 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     with_excluded = drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
     planned_ratings = [row for row in with_excluded if not row.surplus]
     parts_of_raters = [find_declared_part_of_rater(row.rater, row.rater_kind) for row in rows]
-    judges = {(row.rater_kind, row.rater) for row in rows if row.rater_kind in PEOPLE_OF}
-    kinds = Counter(kind for kind, _ in judges)
     plan = settings.analysis
-    if max(kinds.values(), default=0) < FEWEST_JUDGES:
+    judges = {(row.rater_kind, row.rater) for row in rows if row.rater_kind in PEOPLE_OF}
+    if max(Counter(kind for kind, _ in judges).values(), default=0) < FEWEST_JUDGES:
         plan = plan.model_copy(update={"panel": None})
     is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(
