@@ -83,6 +83,8 @@ class Tuning(SettingsTable):
 
 
 FILE = "tuning.json"
+WARNINGS = Path(__file__).parent / "templates" / "choice.txt.j2"
+"""The template of the reasons that make a choice weak or the comparison unfair."""
 SAME_PROMPTS = (
     "The prompts that chose the settings also test them. If all settings are equally good, the chosen one is "
     "then called better in too many studies: in up to 20 % if one judge chooses and tests, 10 % if a judge "
@@ -179,12 +181,6 @@ class Choice(SettingsTable):
     def unequal_budgets_warning(self) -> str:
         """Return a warning if strategies have unequal numbers of settings, otherwise ""."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
-
-    def list_warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each reason that makes the choice weak or the comparison unfair."""
-        from guard_eval.reporting.rendering import render_template_lines  # noqa: PLC0415 (slow to load)
-
-        return render_template_lines(Path(__file__).parent / "templates" / "choice.txt.j2", choice=self)
 
 
 def remove_parameters(name: str) -> str:
