@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.methods import LONGEST_NAME, SYSTEMS, find_method_headings
+from analysis.verdicts.methods import LONGEST_NAME
 from analysis.verdicts.reading import READING, Reading
 from analysis.verdicts.table import (
     HEADINGS,
@@ -45,7 +45,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
-from guard_eval.files.rows import LINE, flatten_objects, open_row_file
+from guard_eval.files.rows import LINE, OBJECT, flatten_objects, open_row_file, unpack_cell
 from guard_eval.records import TIE, make_content_id
 from guard_eval.reporting.escaping import unescape_csv
 
@@ -54,7 +54,7 @@ MAX_ROWS = 10_000_000
 MAX_COLUMNS = 2048
 """The largest number of columns, because columns are compared with each other: 2,000 take a minute."""
 
-_VERDICTS = frozenset(("verdict", *HEADINGS["marking"], *HEADINGS["names"]["verdict"]))
+_VERDICTS = frozenset(("verdict", "value", *HEADINGS["marking"], *HEADINGS["names"]["verdict"]))
 """Headings of a verdict inside a record."""
 _RATERS = frozenset(("rater", *HEADINGS["names"]["rater"]))
 NESTED = "nested"
@@ -187,14 +187,15 @@ class VerdictFile:
     def read_table(self) -> pd.DataFrame:
         """Return the file's records as a table (`build_table`)."""
         records: Iterable[tuple[int, Record]] = self.records
-        names = [name for name, value in self.first.items() if not isinstance(value, dict)]
-        if self.rows.headings is None:
+        packed = [name for name, value in self.first.items() if unpack_cell(value, OBJECT) is not value]
+        headings = self.rows.headings
+        if headings is None or packed:
             records = (
-                (number, answer) for number, record in records for answer in _split_answers(number, record)
+                (number, flatten_objects(answer))
+                for number, record in records
+                for answer in _split_answers(number, _open_objects(record, packed))
             )
-            if not find_method_headings(names, SYSTEMS):
-                records = ((number, flatten_objects(record)) for number, record in records)
-        frame = self.build_table(records, self.rows.headings or ())
+        frame = self.build_table(records, [name for name in headings or () if name not in packed])
         if self.rows.unit != LINE or not self.rows.headings:
             return frame
         # An export writes an apostrophe, so that spreadsheets read no formula.
@@ -220,15 +221,14 @@ class VerdictFile:
         nested: dict[str, str] = {}
         for number, row in rows:
             for name, value in row.items():
-                if isinstance(value, list) and len(value) == 1:
-                    [value] = value  # noqa: PLW2901
                 column = columns.get(name) or columns.setdefault(name, _CodedColumn(size=len(numbers)))
                 code = column.codes.get(value) if isinstance(value, str) else None
                 if code is None:
                     where = self.describe_record_place(number)
-                    if isinstance(value, dict | list):
+                    text = convert_json_to_cell(value)
+                    if isinstance(value, dict | list) and text.startswith(("{", "[")):
                         nested.setdefault(name, where)
-                    code = column.add_text(convert_json_to_cell(value), name, where)
+                    code = column.add_text(text, name, where)
                 column.cells.append(code)
             numbers.append(number)
             if len(columns) > MAX_COLUMNS:
@@ -246,6 +246,11 @@ class VerdictFile:
         )
         frame.attrs = {NESTED: nested}
         return frame
+
+
+def _open_objects(record: Record, packed: Iterable[str]) -> Record:
+    """Return a record without objects. Some cells have them as text."""
+    return flatten_objects({**record, **{name: unpack_cell(record.get(name), OBJECT) for name in packed}})
 
 
 def _split_answers(number: int, record: Record) -> list[Record]:
@@ -271,9 +276,10 @@ def _split_answers(number: int, record: Record) -> list[Record]:
 
 
 def _is_answer(value: object) -> bool:
-    """Return whether a value is the record of a verdict. A label without a rater may be that of an option."""
+    """Return whether a value is the record of a verdict. Without a rater, a label may be an option's."""
     headings = set(map(simplify_heading, value)) if isinstance(value, dict) else set()
-    return bool(headings & _VERDICTS) and (headings.isdisjoint({"label"}) or bool(headings & _RATERS))
+    verdicts = headings & _VERDICTS
+    return bool(verdicts - {"label", "value"} or (verdicts and headings & _RATERS))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ The number of prompts is the number of independent units, so a wrong guess must 
 several columns can name the prompt, the one with the fewest values is used. An uncertain column is refused.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -52,7 +51,6 @@ MOST_PARTS = 8
 """The largest number of columns of which three are tried together as the name of an item."""
 _ORDERS = ("method_a", "shown_first")
 """The columns that tell apart two showings of a pair in both orders of the methods."""
-_DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
 class ItemColumns(NamedTuple):
@@ -348,7 +346,7 @@ def _may_column_name_item(table: Table, name: str, items: ItemColumns, *, is_nam
     if is_metadata_heading(name) or not table.is_varying(name) or not is_repeated.any():
         return False
     # In a measurement, some values occur only once.
-    if not is_repeated.all() and _has_decimals(table, name):
+    if not is_repeated.all() and table.has_decimals(name):
         return False
     if items.pair and not table.groups_rows_more_coarsely(name, *items.pair):
         return False
@@ -363,11 +361,6 @@ def _may_column_name_item(table: Table, name: str, items: ItemColumns, *, is_nam
     values = table.list_values(name)
     are_prompts = len(values) > 2 or all(len(text.split()) >= FEWEST_WORDS for text in values)
     return are_prompts and simplify_heading(name) not in GROUPS
-
-
-def _has_decimals(table: Table, name: str) -> bool:
-    """Return whether a column has a number that is not whole."""
-    return any(map(_DECIMAL.fullmatch, table.list_values(name)))
 
 
 def _may_column_group_rows(table: Table, name: str) -> bool:
@@ -623,10 +616,6 @@ def _describe_repeated_verdicts(table: Table, keys: Sequence[str]) -> str:
             "If a column names the rater, what was asked (criterion), another showing of the same texts "
             f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
         )
-    heading = table.get_heading("pair_id")
-    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
-        options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
-        remedies.append(f"If each row has other texts, write {options}")
     if "rater" not in table:
         remedies.append("If the raters were not recorded, write --set columns.rater=")
     where = format_line_numbers(repeated, table.frame.index)
@@ -650,7 +639,7 @@ def _list_settings_that_separate_verdicts(table: Table, keys: Sequence[str]) -> 
     names = [
         name
         for name in filter(table.has_repeats, filterfalse(table.has_only_lists, table.columns_without_role))
-        if table.is_varying(name) and not table.has_only_verdicts(name) and not _has_decimals(table, name)
+        if table.is_varying(name) and not table.has_only_verdicts(name) and not table.has_decimals(name)
     ]
     turns = [name for name in names if is_called(name, "turns")]
     items = table.find_headings(ITEMS)

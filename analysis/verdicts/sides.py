@@ -378,7 +378,7 @@ def _mark_possible_swaps(table: Table, name: str, sided: pd.Series, words: pd.Da
         is_order = not table.is_determined_by(name, "rater")
     is_order |= tells_place and names_methods
     is_order &= 2 * filled.sum() > sided.sum()  # the right answers of a few check questions are no order
-    may_say = len(values) <= 2 and (is_order or is_about)
+    may_say = len(values) <= 2 and not table.has_decimals(name) and (is_order or is_about)
     return sided & ~cells.isin(_STRAIGHT) & may_say
 
 

@@ -141,7 +141,7 @@ def _read_frame(frame: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """Read the verdicts of a data frame. A frame that was read before is only checked."""
     is_read = READING in frame.attrs and set(REQUIRED) <= set(frame.columns)
     if not is_read or declared.columns or declared.words:
-        frame = make_tidy(_turn_index_into_column(frame), declared)
+        frame = make_tidy(_turn_index_into_columns(frame), declared)
         _refuse_unknown_words([frame], declared)
     return check_verdicts(frame, rater_kind=declared.rater_kind)
 
@@ -176,13 +176,13 @@ def _refuse_unknown_words(frames: Sequence[pd.DataFrame], declared: Declarations
             )
 
 
-def _turn_index_into_column(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table in which an index with a name or with texts has become a column."""
-    name = frame.index.name
-    is_column = name not in {None, *NUMBERED} or frame.index.inferred_type == "string"
-    if not is_column or isinstance(frame.index, pd.MultiIndex):
-        return frame
-    return frame.reset_index(drop=name in frame.columns)
+def _turn_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which an index with names or with texts has become columns."""
+    names = set(frame.index.names)
+    if isinstance(frame.index, pd.MultiIndex):
+        return frame if names & {None, *frame.columns} else frame.reset_index()
+    is_column = not names <= {None, *NUMBERED} or frame.index.inferred_type == "string"
+    return frame.reset_index(drop=names <= {*frame.columns}) if is_column else frame
 
 
 def load_files(files: Sequence[Path], declared: Declarations) -> list[tuple[Path, pd.DataFrame]]:

@@ -22,6 +22,7 @@ from analysis.verdicts.words import find_word_meaning, format_set_options, simpl
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import (
     differ_only_in_side,
+    get_last_part,
     prefer_plain_headings,
     simplify_heading,
     split_heading_words,
@@ -42,6 +43,7 @@ NO = frozenset(HEADINGS["no"])
 
 _METADATA = re.compile(f"{HEADINGS['aside']}|{HEADINGS['about_verdicts']}")
 _NO_MARK = NO | {"", "none"}
+_DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 _LIST = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
 
 REQUIRED = ("pair_id", "dataset", "method_a", "method_b", "rater", "criterion", "verdict")
@@ -147,14 +149,17 @@ def add_line_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def convert_json_to_cell(value: object) -> str:
-    """Convert a JSON value to the text of a cell, empty for null. A list or an object becomes JSON text.
+    """Convert a JSON value to the text of a cell, empty for null.
 
-    A whole number is written without decimals: an empty cell makes all numbers of a column decimal.
+    A list or an object becomes JSON text, an empty one nothing, and a list of one value this value. A whole
+    number is written without decimals: an empty cell makes all numbers of a column decimal.
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and len(value) == 1:
+        return convert_json_to_cell(value[0])
     if isinstance(value, dict | list):
-        return json.dumps(value, default=str)
+        return json.dumps(value, default=str) if value else ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     text = str(value)
@@ -378,8 +383,13 @@ class Table:
         return next((used.column for used in self.roles if used.role == role), default)
 
     def find_common_headings(self, role: str) -> list[str]:
-        """Return the table's headings that are common names of a role, the most common first."""
-        return self.find_headings(HEADINGS["names"][role])
+        """Return the headings that are common names of a role, the most common first, or the only nested one.
+
+        `user.annotator` ends with a common name, but `coder1.label` and `coder2.label` are two raters.
+        """
+        common = HEADINGS["names"][role]
+        nested = [name for name in self.names if simplify_heading(get_last_part(name)) in common]
+        return self.find_headings(common) or nested * (len(nested) == 1)
 
     def find_headings(self, plain_names: Iterable[str]) -> list[str]:
         """Return the columns whose simplified headings are among these names, in the order of the names."""
@@ -510,6 +520,10 @@ class Table:
         """Return whether all cells of a column are lists or objects, which name nothing."""
         texts = self.list_values(name)
         return bool(texts) and all(map(_LIST.fullmatch, texts))
+
+    def has_decimals(self, name: str) -> bool:
+        """Return whether a column has a number, such as seconds, that is not whole. 2.0 may be a code."""
+        return any(map(_DECIMAL.fullmatch, self.list_values(name)))
 
     def is_boolean(self, name: str) -> bool:
         """Return whether all cells of a column mean yes or no."""

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import filterfalse
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,7 +55,7 @@ from analysis.verdicts.table import (
 )
 from analysis.verdicts.words import NUMBER, find_word_meaning, names_side, offer_word_settings, simplify_word
 from guard_eval.errors import StudyError, suggest_nearest_word
-from guard_eval.files.headings import prefer_plain_headings, simplify_heading
+from guard_eval.files.headings import get_last_part, prefer_plain_headings, simplify_heading
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
 WORDS = "words"
@@ -174,7 +176,8 @@ def _rename_to_standard_columns(table: Table) -> None:
         )
     for heading in prefer_plain_headings(table.names):
         name = heading if heading in SHOWN else _OWN.get(simplify_heading(heading), "")
-        if heading in name_of or not name:
+        rivals = filter(table.is_varying, table.find_headings(HEADINGS["names"].get(name, ())))
+        if heading in name_of or not name or (get_last_part(heading) != heading and any(rivals)):
             continue
         if name in declared:  # another column is declared to be it, or none
             table.set_frame(table.frame.drop(columns=heading))
@@ -257,6 +260,7 @@ def _use_column_with_common_heading(table: Table, role: str) -> None:
     varying = list(filter(table.is_varying, named))
     if role == "rater":  # beside a column that repeats, one that never does has numbers of rows
         varying = list(filter(table.has_repeats, varying)) or varying
+        varying = list(filterfalse(table.is_boolean, varying)) or varying  # such as "Student: yes"
     if named and role not in table and role not in table.declared_columns:
         # If each column has only one value, nothing says which column has the role.
         table.choose_column(role, varying or named, are_same=len(table.list_groupings(varying)) == 1)
@@ -289,7 +293,7 @@ def _leave_out_invalid_votes(table: Table) -> None:
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             cells = _find_cells_that_exclude_rows(table, name, rule)
-            if cells:
+            if table[name].isin(cells).any():
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table[name].isin(cells), rule["why"])
 
@@ -301,11 +305,11 @@ def _list_declared_exclusion_columns(table: Table) -> list[str]:
     return list(filter(None, names))
 
 
-def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[str]:
-    """Return the texts of a column that exclude a row, by a rule of headings.toml."""
-    if not re.fullmatch(rule["heading"], simplify_heading(name)):
-        return []
+def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[Any]:
+    """Return the cells of a column that exclude a row, by a rule of headings.toml: texts, or NaN."""
     texts = table.list_values(name)
+    if not texts or not re.fullmatch(rule["heading"], simplify_heading(get_last_part(name))):
+        return []
     is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
     if not all(map(is_possible, texts)):
@@ -321,7 +325,8 @@ def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, st
             f"{name!r} says which rows do not count, but {words[0]!r} and {words[1]!r} are no known words "
             "for yes and no; write yes and no. If all rows count, write --set columns.excluded="
         )
-    return [text for text, meaning in meanings.items() if is_meant(meaning)]
+    excluded: list[Any] = [text for text, meaning in meanings.items() if is_meant(meaning)]
+    return [*excluded, np.nan] if is_meant("") else excluded
 
 
 def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None:
@@ -331,11 +336,8 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
         StudyError: A column's cells, or its heading and its cells, may mean this.
     """
     filters = {role.column for role in table.roles if role.role == "filter"}
-    names = [
-        name
-        for name in table.columns_without_role
-        if name not in filters and name not in wide and _find_exclusion_words(table, name)
-    ]
+    columns = [name for name in table.columns_without_role if name not in {*filters, *wide}]
+    names = [name for name in columns if _find_exclusion_words(table, name)]
     if names and EXCLUDED not in table.declared_columns:
         words = [word for name in names for word in _find_exclusion_words(table, name)]
         opposite = ""
@@ -355,7 +357,7 @@ def _refuse_unclear_exclusion_columns(table: Table, wide: Sequence[str]) -> None
 def _find_exclusion_words(table: Table, name: str) -> list[str]:
     """Return the cells of a column that may mean that a row does not count: yes, a reason, or failed."""
     texts = table.list_values(name)
-    heading = simplify_heading(name)
+    heading = simplify_heading(get_last_part(name))
     if table.is_boolean(name):
         marks = [text for text in texts if name_yes_or_no(text) == "yes"]
         says_both = 0 < len(marks) < len(texts) or not table.is_filled(name)
@@ -525,15 +527,12 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
             "no column has verdicts. Say which one does, and what its words mean: --set "
             f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"
         )
-    if table.items is not None and not set(table.items.index).isdisjoint(table.names):
-        raise StudyError(
-            "headings are ids of the file with the methods. In a survey with a row for each person write "
-            "--set columns.headings=pair_id --set columns.rater=HEADING"
-        )
     if table.items is not None:
         ids = join_with_and([*map(repr, table.items.index[:2]), "…"])
         raise StudyError(
-            f"no column has only ids from the file with the methods ({ids}); write the same ids in both files"
+            f"no column has only ids from the file with the methods ({ids}); write the same ids in both "
+            "files. If ids are headings, as in a survey with a row for each person, write "
+            "--set columns.headings=pair_id --set columns.rater=HEADING"
         )
     if is_program:
         raise StudyError(

@@ -26,6 +26,15 @@ def simplify_heading(heading: str) -> str:
     return "".join(filter(str.isalnum, _PREFIX.sub("", heading).casefold()))
 
 
+def get_last_part(heading: str) -> str:
+    """Return the last part of a heading of nested JSON. Other headings have spaces and stay as they are.
+
+    >>> get_last_part("user.annotator"), get_last_part("1. Annotator")
+    ('annotator', '1. Annotator')
+    """
+    return heading if " " in heading else heading.rpartition(".")[2]
+
+
 def prefer_plain_headings(headings: Sequence[str]) -> list[str]:
     """Return the headings without those that have a prefix and are another heading without it.
 

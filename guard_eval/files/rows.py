@@ -4,6 +4,7 @@ The formats are CSV, TSV and other separated text, JSON and JSON lines, XLSX, Pa
 text. The content shows the format; the file name's ending matters only if the content fits two formats.
 """
 
+import ast
 import codecs
 import csv
 import json
@@ -11,6 +12,7 @@ import re
 import shlex
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -42,6 +44,10 @@ _LARGEST_FORMATS = 2**22
 """The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*\bhidden="(?:1|true)")[^>]*\br="(\d+)"')
 """The start of a hidden row, and the row's number, in a workbook's sheet."""
+_UNKNOWN_CELL = re.compile(
+    rb"""<(?:\w+:)?c (?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</"""
+)
+"""A formula without a stored value. An empty text has the type `str`."""
 _FILLED_CELL = re.compile(rb"<(?:\w+:)?(?:v|is)>")
 _MOST_CELLS = 2**24
 
@@ -70,6 +76,8 @@ _DEEPEST = 8
 """Objects in objects are replaced by their values up to this depth."""
 _SURVEY_MONKEY = {"", "Response", "Open-Ended Response"}
 """The cells of SurveyMonkey's second header row."""
+OBJECT = re.compile(r"""\[?\{['"]""")
+"""The beginning of an object, or of a list of objects, in a cell."""
 _INDEX = "__index_level_0__"
 """The name that pandas gives to an index without a name in Parquet and Feather files."""
 
@@ -336,9 +344,13 @@ def _read_sheet_rows(path: Path, data: bytes) -> Iterator[tuple[int, list[str]]]
     except (KeyError, ValueError, TypeError, SyntaxError, EOFError, zipfile.BadZipFile) as error:
         raise StudyError(f"cannot read one sheet of {path}: {error}; save one as 'CSV UTF-8'") from None
     rows = filled[0]
-    if hidden := sorted(_find_hidden_rows(data).intersection(number for number, _ in rows)):
+    sheets = _list_filled_sheets(data)
+    if any(map(_UNKNOWN_CELL.search, sheets)):
+        raise StudyError(f"{path}: a formula has no value yet; save the file in a spreadsheet program")
+    hidden = {int(row[1]) for sheet in sheets for row in _HIDDEN_ROW.finditer(sheet)}
+    if concealed := sorted(hidden.intersection(number for number, _ in rows)):
         raise StudyError(
-            f"{path}: row {hidden[0]} is hidden, so it may not count. Delete hidden rows, or show all rows"
+            f"{path}: row {concealed[0]} is hidden, so it may not count. Delete hidden rows, or show all rows"
         )
     used = sorted({column for _, cells in rows for column, cell in enumerate(cells) if cell})
     for number, cells in rows:
@@ -361,13 +373,12 @@ def _check_sizes_of_workbook(data: bytes) -> None:
             raise ValueError(f"{member.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
 
 
-def _find_hidden_rows(data: bytes) -> set[int]:
-    """Return the numbers of the hidden rows in all sheets of a workbook that have cells with values."""
+def _list_filled_sheets(data: bytes) -> list[bytes]:
+    """Return all sheets of a workbook that have cells with values."""
     is_sheet = re.compile(r"xl/worksheets/[^/]+\.xml").fullmatch
     with zipfile.ZipFile(BytesIO(data)) as packed:
         sheets = map(packed.read, filter(is_sheet, packed.namelist()))
-        filled = filter(_FILLED_CELL.search, sheets)
-        return {int(row[1]) for sheet in filled for row in _HIDDEN_ROW.finditer(sheet)}
+        return list(filter(_FILLED_CELL.search, sheets))
 
 
 def _read_filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
@@ -423,6 +434,8 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
+    if isinstance(inner := value.get("results"), dict):  # promptfoo
+        return _find_json_records(inner)
     # The messages of a chat are no records.
     records = {
         key: cells
@@ -482,8 +495,27 @@ def flatten_objects(row: Mapping[str, object], fields: Collection[str] = ()) -> 
                 flat |= {f"{name}.{key}": cell for key, cell in value.items()}
             else:
                 flat[name] = value
+        if flat.keys() == row.keys():
+            break
         row = flat
     return row
+
+
+def unpack_cell(value: object, begins: re.Pattern[str]) -> object:
+    """Return the lists and objects in a text that begins with them, or any other value unchanged."""
+    if isinstance(value, str) and begins.match(value):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return parse_cell(value)
+    return value
+
+
+def parse_cell(text: str) -> Any:  # noqa: ANN401 (JSON)
+    """Parse a cell that has JSON, or lists and objects as pandas writes them.
+
+    Raises:
+        ValueError, SyntaxError, RecursionError, MemoryError: The cell has something else.
+    """
+    return json.loads(text) if text.lstrip("[{ \t\r\n").startswith('"') else ast.literal_eval(text)
 
 
 def parse_json_lines(name: str, text: str) -> Iterator[tuple[int, object]]:

@@ -18,9 +18,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
-from guard_eval.files.rows import Encoding
+from guard_eval.files.rows import Encoding, parse_cell
 from guard_eval.records import Finish, Generation, Prompt
-from guard_eval.texts.nested import parse_cell
 from guard_eval.texts.rows import (
     KEYS,
     TEXT,

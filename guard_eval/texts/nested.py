@@ -4,16 +4,12 @@ A chat is a list of turns such as `{"role": "user", "content": …}` or `{"from"
 is the model's last turn, and its prompt is all earlier turns.
 """
 
-import ast
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from itertools import combinations, starmap
-from typing import Any
 
 from guard_eval.files.headings import differ_only_in_side
-from guard_eval.files.rows import flatten_objects
+from guard_eval.files.rows import flatten_objects, unpack_cell
 
 Row = Mapping[str, object]
 Facts = dict[str, object]
@@ -21,9 +17,10 @@ Facts = dict[str, object]
 
 _ANSWERS = frozenset(
     {"body", "candidates", "choices", "completion", "completions", "generated_text", "message", "output"}
-    | {"outputs", "request", "response", "result"}
+    | {"model_input", "modelOutput", "outputs", "request", "response", "result"}
 )
 """Keys of what a server received or answered."""
+_INPUTS = frozenset({"input", "inputs", "prompt"})
 _TEXTS = frozenset(
     {"completion", "content", "generated_text", "output", "parts", "response", "text", "turns"}
 )
@@ -35,7 +32,7 @@ _BY_SYSTEM = frozenset({"completions", "outputs", "responses"})
 """Keys of an object that may have a text for each system."""
 _CHAT = re.compile(r"""\[\{['"](role|from|content|value)['"]:""")
 """The beginning of a chat in the cell of a table."""
-_SYSTEMS = ("system", "model", "generator", "method", "strategy")
+_SYSTEMS = ("system", "model", "generator", "method", "strategy", "policy")
 _FINISHES = ("finish_reason", "finishReason", "stop_reason")
 _SIGNS = frozenset({"index", "message", "content", "generated_text", "logprob", *_FINISHES})
 """Keys of an answer, if there are several answers in a list."""
@@ -96,8 +93,10 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         texts: The possible keys of a text at the top level.
         fields: Keys of other values that must not be objects, such as `reference`.
     """
-    row = _unwrap_answer(row)
-    cells = {key: value if key in texts else _unpack_chat(value) for key, value in row.items()}
+    row = {
+        key: _unwrap_input(value) if key in _INPUTS else value for key, value in _unwrap_answer(row).items()
+    }
+    cells = {key: value if key in texts else unpack_cell(value, _CHAT) for key, value in row.items()}
     nested = {key: value for key, value in cells.items() if isinstance(value, (list, dict))}
     if not nested:
         return row
@@ -162,21 +161,12 @@ def _unwrap_answer(row: Row) -> Row:
     }
 
 
-def _unpack_chat(value: object) -> object:
-    """Return the chat in a cell of a table, or any other value unchanged."""
-    if isinstance(value, str) and _CHAT.match(value):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return parse_cell(value)
-    return value
-
-
-def parse_cell(text: str) -> Any:  # noqa: ANN401 (JSON)
-    """Parse a cell that has JSON, or lists and objects as pandas writes them.
-
-    Raises:
-        ValueError, SyntaxError, RecursionError, MemoryError: The cell has something else.
-    """
-    return json.loads(text) if text.lstrip("[{ \t\r\n").startswith('"') else ast.literal_eval(text)
+def _unwrap_input(value: object) -> object:
+    """Return the only value of an object that holds a prompt: `{"question": …}`, or `raw` of promptfoo."""
+    if not isinstance(value, dict):
+        return value
+    values = [value["raw"]] if "raw" in value else list(value.values())
+    return values[0] if len(values) == 1 and isinstance(values[0], str | list) else value
 
 
 def _read_facts(value: object) -> Facts:
@@ -187,6 +177,8 @@ def _read_facts(value: object) -> Facts:
         return {}
     strings = {key: inner for key, inner in value.items() if isinstance(inner, str)}
     plain: Facts = {key: strings[key] for key in ("prompt", "model") if key in strings}
+    if "input" in strings:
+        plain["prompt"] = strings["input"]
     for key in _FINISHES:
         if key in strings:
             plain["finish_reason"] = strings[key].lower()
@@ -249,6 +241,8 @@ def _split_chat(turns: Sequence[Row]) -> Facts:
 
 def _join_parts(content: object) -> str | None:
     """Return the text of a turn's content without thoughts. Return None if a part is no text."""
+    if isinstance(content, dict):
+        content = content.get("answer")
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], str):
         content = content[0]
     if isinstance(content, str):

@@ -639,11 +639,18 @@ def test_model_column_beside_sides_is_not_a_third_method():
     assert counts(pd.DataFrame(rows)) == ("9/0/0", 9)
 
 
+def test_flag_about_raters_does_not_name_them():
+    table = rated("item")
+    student = table["rater"].eq(table["rater"].iloc[0]).map({True: "Yes", False: "No"})
+    assert counts(table.rename(columns={"rater": "Annotator"}).assign(Student=student)) == ("39/0/21", 20)
+
+
 def test_named_index_is_a_column():
     table = rated("item")
     assert counts(table.set_index("item")) == ("39/0/21", 20)
     assert counts(table.set_index(table["item"].rename("item"))) == ("39/0/21", 20)
     assert counts(table.set_index("item").rename_axis(None)) == ("39/0/21", 20)
+    assert counts(table.set_index(["item", "rater"])) == ("39/0/21", 20)
 
 
 @pytest.mark.parametrize(
@@ -696,6 +703,11 @@ def test_compared_texts_yes_and_no_do_not_mark_winners():
         ("Reject", ("x", "no")),
         ("excluded", (1, 0)),
         ("Finished", (False, True)),
+        ("quality.valid", (False, True)),
+        ("rating_complete", (0, 2)),
+        ("submitdate", ("", "2026-01-02 03:04:05")),
+        ("rating_timestamp", ("[not completed]", "2026-01-02 03:04:05")),
+        ("DistributionChannel", ("test", "anonymous")),
         ("passed_attention_check", ("no", "yes")),
         ("Status", ("TIMED-OUT", "OK")),
         *(("Valid", ("nein", "ja")), ("duplicate", ("oui", "non")), ("consent", ("否", "是"))),
@@ -738,6 +750,7 @@ def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
         ("low_quality", 1, 0),
         ("timed_out", "yes", "no"),
         ("screened_out", "True", "False"),
+        ("Status", 1, 0),
         ("saw_model_name", "yes", "no"),
         ("names_visible", "true", "false"),
         ("sandbox", "y", "n"),
@@ -773,7 +786,17 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
 
 
 @pytest.mark.parametrize(
-    "name", ["accepted", "passed_check", "reliable", "used_in_analysis", "is_latest", "parse_ok"]
+    "name",
+    [
+        "accepted",
+        "passed_check",
+        "reliable",
+        "used_in_analysis",
+        "is_latest",
+        "parse_ok",
+        "submitted",
+        "qa.passed",
+    ],
 )
 def test_rows_that_may_not_be_valid_are_asked_about(name):
     rows = [

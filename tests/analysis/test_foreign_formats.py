@@ -261,7 +261,7 @@ def test_item_with_changed_sides_must_name_the_sides(tmp_path):
 REFUSED = [
     *(
         (alpaca(1, value), "record 1: preference is .*; write a number from 1 .* 1.5 for a draw")
-        for value in (True, "better", 0.5, [1], "inf")
+        for value in (True, "better", 0.5, [1, 2], "inf")
     ),
     *((arena(1, "A>B", label), f"the verdict '{label}' names no method .* record 1") for label in ("C", 1)),
     (vote("model_c", "expert_0"), "the verdict 'model_c' names no method of its pair on record 1"),

@@ -218,6 +218,16 @@ def test_unreadable_workbook_is_refused(tmp_path):
     )
 
 
+def test_workbook_with_a_formula_without_value_is_refused(tmp_path):
+    """Another program than a spreadsheet wrote it, so a cell that marks a row may look empty."""
+    openpyxl = pytest.importorskip("openpyxl")
+    path = workbook(tmp_path, {"a": CELLS})
+    book = openpyxl.load_workbook(path)
+    book["a"]["Z2"] = '=IF(1, "excluded", "")'
+    book.save(path)
+    assert "a formula has no value yet; save the file in a spreadsheet program" in refusal(path)
+
+
 def test_workbook_with_hidden_rows_is_refused(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     path = workbook(tmp_path, {"a": CELLS})

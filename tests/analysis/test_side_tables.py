@@ -125,6 +125,11 @@ def test_column_with_the_names_of_all_winners_may_be_a_side(name):
     assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
 
 
+def test_seconds_of_the_first_click_are_no_order():
+    rows = [{"item": n, **AB, "winner": "AB"[n % 3 > 1], "First Click": n % 2 + 0.25} for n in range(12)]
+    assert counts(pd.DataFrame(rows)) == ("8/0/4", 12)
+
+
 @pytest.mark.parametrize("name", ["none", "NA", "skip", "no answer"])
 def test_method_named_like_a_missing_verdict_is_refused(name):
     """In a quarter of 16 rows the verdict is `name`, A in another quarter, and B in the others."""

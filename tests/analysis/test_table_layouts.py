@@ -268,7 +268,8 @@ VOTES = frame(cycle("winner", ["model_a", "model_b", "tie"]), annotator="r")
 def nest_cells(table):
     """Return records as programs write them: methods in an object, and each verdict in a list."""
     return [
-        {"item": row["item"], "data": {"vars": AB}, "annotator": "r", "output": {"winner": [row["winner"]]}}
+        {"item": row["item"], "data": {"vars": AB}, "user": {"annotator": "r"}}
+        | {"output": {"winner": [row["winner"]]}, "tags": []}
         for row in table.to_dict("records")
     ]
 
@@ -305,6 +306,8 @@ def row_names():
         ("wrapped.json", json.dumps({"version": 1, "votes": VOTES.to_dict("records")})),
         ("other_key.json", json.dumps({"raters": [{"id": "r"}] * 30, "pairs": VOTES.to_dict("records")})),
         ("nested.json", json.dumps(nest_cells(VOTES))),
+        ("methods.json", json.dumps([AB | {"meta": row} for row in VOTES.to_dict("records")])),
+        ("cells.csv", pd.DataFrame(nest_cells(VOTES)).to_csv(index=False)),
         ("prefixes.csv", VOTES.rename(columns="inputs/{}".format).to_csv(index=False)),
         ("unread.json", VOTES.assign(tags=[["a"]] * 30).to_json(orient="records")),
         ("rows.csv", row_names()),
@@ -325,7 +328,6 @@ def test_table_is_the_same_in_every_file(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("name", "cell"),
     [
-        ("winner", {"choice": "model_a"}),
         ("winner", ["model_a", "model_b"]),
         ("annotator", ["u", "v"]),
         ("criterion", ["fluency", "wit"]),
@@ -337,12 +339,15 @@ def test_list_in_a_column_that_is_read_is_refused(tmp_path, name, cell):
     assert f"votes.json, record 1: {name} is a list or an object" in refusal(path)
 
 
-@pytest.mark.parametrize("layout", ["votes of an item", "votes without ids", "by rater", "by item"])
+@pytest.mark.parametrize(
+    "layout",
+    ["votes of an item", "votes without ids", "responses of Argilla", "by rater", "by item"],
+)
 def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
-    """Ten items. Each has a vote of `u` for alpha, and every other one a vote of `v` for beta."""
+    """Each of ten items has a vote of `u` for alpha, and every other one a vote of `v`, four for beta."""
     votes = [
-        {"annotator": rater, "winner": winner, "item": n}
-        for rater, winner, step in (("u", "model_a", 1), ("v", "model_b", 2))
+        {"annotator": rater, "winner": "model_a" if step == 1 or n == 8 else "model_b", "item": n}
+        for rater, step in (("u", 1), ("v", 2))
         for n in range(0, 10, step)
     ]
     of_items = [[vote for vote in votes if vote["item"] == n] for n in range(10)]
@@ -360,12 +365,21 @@ def test_lists_of_verdicts_are_read_whole(tmp_path, layout):
             {**AB, "votes": [{"annotator": vote["annotator"], "winner": vote["winner"]} for vote in group]}
             for group in of_items
         ],
+        "responses of Argilla": [
+            {"id": n, "metadata": AB}
+            | {
+                "responses": {
+                    "better": [{"user_id": vote["annotator"], "value": vote["winner"]} for vote in group]
+                }
+            }
+            for n, group in enumerate(of_items)
+        ],
         "by rater": {rater: [AB | vote for vote in votes if vote["annotator"] == rater] for rater in "uv"},
         "by item": {f"item {n}": [AB | vote for vote in group] for n, group in enumerate(of_items)},
     }[layout]
     path = tmp_path / "votes.json"
     path.write_text(json.dumps(content))
-    assert counts(path) == ("10/0/5", 10)
+    assert counts(path) == ("11/0/4", 10)
 
 
 def test_records_without_ids_in_two_lists_are_asked_about(tmp_path):
@@ -383,11 +397,18 @@ def test_options_with_labels_are_no_verdicts(tmp_path):
     assert counts(path) == ("4/0/0", 4)
 
 
-@pytest.mark.parametrize("inner", ["winner", "model_a", "annotator", "item"])
+@pytest.mark.parametrize("inner", ["winner", "verdict", "model_a", "annotator", "item"])
 def test_plain_heading_comes_before_one_with_a_path(inner):
     table = VOTES.assign(**{f"meta.{inner}": [f"x{n}" for n in range(30)]})
     assert counts(table) == counts(VOTES)
     assert f"meta.{inner}" in analysis.read(table).attrs["reading"].unused
+
+
+def test_sides_that_changed_are_found_in_objects(tmp_path):
+    path = tmp_path / "votes.json"
+    rows = VOTES.assign(ui=[{"swapped": number % 2 > 0} for number in range(30)])
+    path.write_text(rows.to_json(orient="records"))
+    assert "the column 'ui.swapped' may say that sides changed there" in refusal(path)
 
 
 def test_headings_with_two_paths_are_asked_about():
@@ -397,7 +418,7 @@ def test_headings_with_two_paths_are_asked_about():
 
 
 def test_first_of_several_columns_of_objects_is_named(tmp_path):
-    rows = [{"item": 1, **AB, "winner": {"choice": "A"}, "annotator": {"name": "u"}}]
+    rows = [{"item": 1, **AB, "winner": ["A", "B"], "annotator": ["u", "v"]}]
     path = tmp_path / "votes.json"
     path.write_text(json.dumps(rows))
     assert "record 1: winner is a list" in refusal(path)

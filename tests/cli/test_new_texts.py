@@ -161,6 +161,12 @@ NESTED = {
     "a log": lambda q, a: {"request": {"model": "m", "messages": chat(q, a)[:1]}, "response": complete(a)},
     "Inspect": lambda q, a: {"input": q, "messages": chat(q, a), "output": complete(a, completion=a)},
     "HELM": lambda q, a: {"request": {"prompt": q}, "result": {"completions": [{"text": a}]}},
+    "Braintrust": lambda q, a: {"id": a, "input": {"question": q}, "output": a},
+    "LangSmith": lambda q, a: {"id": a, "inputs": {"question": q}, "outputs": {"output": a}},
+    "Bedrock": lambda q, a: {"modelInput": {"messages": chat(q, a)[:1]}, "modelOutput": turn(a)},
+    "Arena-Hard 2": lambda q, a: {"uid": a, "messages": chat(q, {"answer": a})},
+    "OpenCompass": lambda q, a: {"origin_prompt": q, "prediction": a},
+    "Ragas": lambda q, a: {"user_input": q, "response": a},
     "parts": lambda q, a: {
         "messages": chat(
             [{"type": "text", "text": q}],
@@ -219,6 +225,22 @@ def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
         write(tmp_path, f"{name}.jsonl", rows if "context" in rows[0] else rows[::-1])
     ran = run("new", "s", "--prompts", "requests.jsonl", "--texts", "x.jsonl", "y.jsonl")
     assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+
+
+def test_results_of_promptfoo_are_read(run, tmp_path):
+    rows = [
+        {
+            "provider": {"id": name},
+            "prompt": {"raw": q, "label": "p"},
+            "response": {"output": f"{name} on {q}"},
+        }
+        for q in QUESTIONS
+        for name in ("x", "y")
+    ]
+    write(tmp_path, "all.jsonl", [{"results": {"version": 3, "results": rows}, "config": {}}])
+    (tmp_path / "all.jsonl").rename(tmp_path / "all.json")
+    run("new", "s", "--texts", "all.json")
+    assert texts_of(tmp_path / "s") == EXPECTED
 
 
 @pytest.mark.parametrize("key", ["id", "question"])
@@ -890,7 +912,7 @@ def test_two_columns_of_systems_are_refused(run, tmp_path, heading):
 
 def test_two_columns_of_texts_beside_a_model_are_refused(run, tmp_path):
     rows = [
-        {"prompt": q, "model": name, "generation": f"{name} on {q}", "full_text": f"{q} {name} on {q}"}
+        {"prompt": q, "model": name, "written": f"{name} on {q}", "full_text": f"{q} {name} on {q}"}
         for q in QUESTIONS
         for name in ("x", "y")
     ]
@@ -898,7 +920,7 @@ def test_two_columns_of_texts_beside_a_model_are_refused(run, tmp_path):
     assert (
         "Name the one column of the texts: --column 'full_text'" in run("new", "s", "--texts", file).refused()
     )
-    assert run("new", "s", "--texts", file, "--column", "generation").code == 0
+    assert run("new", "s", "--texts", file, "--column", "written").code == 0
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
