@@ -53,7 +53,7 @@ from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.columns import read_split_columns
 from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_prompts
 
-METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
+METRIC_COLUMNS = [field.name for field in fields(MetricRow)][:-2]  # without title and meaning
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
