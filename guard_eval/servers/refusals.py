@@ -87,13 +87,6 @@ def read_error_message(error: object) -> str:
     return ": ".join(dict.fromkeys(_find_error_messages(error, 0))) or dump_shortened_json(error)
 
 
-_SAYING = (
-    *("message", "detail", "details", "msg", "error", "errors", "error_description", "reason"),
-    *("metadata", "raw", "data", "innererror", "description"),
-)
-"""Fields that contain a server's message, or the wrapped error of another server."""
-
-
 def _find_error_messages(value: object, depth: int) -> Iterator[str]:
     """Yield all messages in an error, from the outer messages to the inner messages."""
     if isinstance(value, str):
@@ -105,7 +98,7 @@ def _find_error_messages(value: object, depth: int) -> Iterator[str]:
     if depth == _DEEPEST:
         return
     if isinstance(value, dict):
-        value = [value.get(name) for name in _SAYING]
+        value = [value.get(name) for name in _TABLE["message_fields"]]
     for entry in value if isinstance(value, list) else ():
         yield from _find_error_messages(entry, depth + 1)
 
