@@ -200,9 +200,9 @@ def _compute_equivalence_power(
 
     used = np.array([max(grown, least), grown])  # with few ratings that are no ties, and with enough
     reach = (margin * math.sqrt(items) - limit * np.sqrt(used)) / math.sqrt(variance)
-    if_few, if_enough = np.maximum(0.0, 2 * special.ndtr(reach) - 1).tolist()
+    if_few, if_enough = np.maximum(0.0, 2 * special.ndtr(reach) - 1)
     off = 1 - max(design.ties, (1 - design.ties) / 2)
-    none, few = (float(stats.binom.cdf(count, items, off)) for count in (0, FEWEST_OFF - 1))
+    none, few = special.bdtr([0, FEWEST_OFF - 1], items, off)
     return float((few - none) * if_few + (1 - few) * if_enough)
 
 

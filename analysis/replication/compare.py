@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.replication.paper import MARKS, find_paper_dataset
+from analysis.replication.paper import MARKS, WHO, find_paper_dataset
 from analysis.scores.scores import score_raters
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
@@ -27,9 +27,6 @@ from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]
-WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
-"""For each kind of raters, its word in the names of the paper's figures: `people.coherence.win`."""
-
 KEYS = ["dataset", "strategy", "versus", "metric"]
 """The columns that identify a figure, together with the model."""
 _OURS = [*KEYS, "ours", "low", "high", "n", "is_exact"]

@@ -18,6 +18,8 @@ PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""
 MARKS: dict[str, list[str]] = _CONTENT["marks"]
 """The sign and the meaning of each state. Figures without a run or from another setting have no sign."""
+WHO: dict[str, str] = _CONTENT["who"]
+"""For each kind of raters, its word in the names of the paper's figures: `people.coherence.win`."""
 MODELS: dict[str, str] = _CONTENT["models"]
 """The Hugging Face id of each model of the paper."""
 ALIASES: dict[str, list[str]] = _CONTENT["aliases"]
