@@ -10,7 +10,6 @@ import re
 import secrets
 import socket
 import time
-import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,8 +48,26 @@ from guard_eval.records import MESSAGE_BYTES
 from guard_eval.store import settings
 from guard_eval.study.wording import fill_placeholders
 
-OPTIONS = tomllib.loads(Path(__file__).with_name("streamlit.toml").read_text("utf-8")) | {
-    "server.maxMessageSize": MESSAGE_BYTES // 1_000_000
+OPTIONS = {
+    # Without these, Streamlit sends usage data home and asks the internet for this machine's address.
+    "browser.gatherUsageStats": False,
+    "browser.serverAddress": "localhost",
+    # rich would print exceptions with their messages, which `logs.py` could not hide.
+    "logger.enableRich": False,
+    "server.fileWatcherType": "none",
+    "server.runOnSave": False,
+    # Raters see nothing about errors, files or the inside of the app.
+    "client.showErrorDetails": "none",
+    "client.showErrorLinks": False,
+    "client.toolbarMode": "minimal",
+    "client.showSidebarNavigation": False,
+    "ui.hideTopBar": True,
+    "server.maxMessageSize": MESSAGE_BYTES // 1_000_000,
+    # A full garbage collection after every click costs more than the click.
+    "runner.postScriptGC": False,
+    "runner.magicEnabled": False,
+    "theme.light.primaryColor": "#1f6f6b",
+    "theme.dark.primaryColor": "#1f7f7a",
 }
 """Streamlit's options. The theme has a light and a dark form; each browser uses the one it prefers."""
 

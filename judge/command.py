@@ -210,12 +210,12 @@ class JudgeCommand:
         """Leave out questions about comparisons that study.toml no longer has. Rounds keep all of them."""
         settings = self.study.settings.pairs
         couples = {frozenset(couple) for couple in settings.compare}
-        planned = {
+        removed = {
             pair.id
             for pair in pairs.read_pairs(self.store)
-            if settings.design != "fixed" or {pair.method_a, pair.method_b} in couples
+            if settings.design == "fixed" and frozenset((pair.method_a, pair.method_b)) not in couples
         }
-        remaining = [question for question in questions if question.pair_id in planned]
+        remaining = [question for question in questions if question.pair_id not in removed]
         if count := len(questions) - len(remaining):
             progress.show_notice(
                 f"{judge.rater_name}: {count} questions are left out, because their comparison is no longer "

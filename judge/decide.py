@@ -7,10 +7,8 @@ in three ways: answers are cut off at the usual limit, answers count reasoning t
 parameters that reasoning models do not support.
 """
 
-import tomllib
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from guard_eval.records import record
@@ -41,7 +39,16 @@ USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
 """The default token limits of answers: `USUAL_TOKENS` at first, `REASONING_TOKENS` if the model reasons."""
 
-REMEDIES = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8"))
+REMEDIES: dict[FailureKind, str] = {
+    "timeout": "set a longer timeout in study.toml; you may have paid for the lost answers",
+    "truncated": "set a higher max_output_tokens in study.toml, or a lower reasoning_effort",
+    "too_long": "name a model with a longer context in study.toml",
+    "unparseable": "set another output in study.toml, or name another model",
+    "wrong_schema": "set another output in study.toml, or name another model",
+    "unreadable": "correct base_url, which usually ends in /v1, or style in study.toml",
+    "refusal": "name another model in study.toml, or another prompt",
+    "content_filter": "name another model or another base_url in study.toml",
+}
 """The remedies for failed questions, by kind of failure."""
 
 

@@ -53,7 +53,7 @@ from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.columns import read_split_columns
 from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_prompts
 
-METRIC_COLUMNS = [field.name for field in fields(MetricRow)][:-2]  # without title and meaning
+METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
@@ -163,9 +163,10 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
     with_excluded = drop_open_round_verdicts(store, _read_rows_with_excluded_raters(store))
     planned_ratings = [row for row in with_excluded if not row.surplus]
     parts_of_raters = [find_declared_part_of_rater(row.rater, row.rater_kind) for row in rows]
-    plan = settings.analysis
     judges = {(row.rater_kind, row.rater) for row in rows if row.rater_kind in PEOPLE_OF}
-    if max(Counter(kind for kind, _ in judges).values(), default=0) < FEWEST_JUDGES:
+    kinds = Counter(kind for kind, _ in judges)
+    plan = settings.analysis
+    if max(kinds.values(), default=0) < FEWEST_JUDGES:
         plan = plan.model_copy(update={"panel": None})
     is_any_excluded = any(row.excluded or row.surplus for row in with_excluded)
     return Context(

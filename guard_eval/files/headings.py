@@ -1,13 +1,20 @@
 """Compare headings of tables without case, spaces and signs."""
 
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
-_TABLE = tomllib.loads(Path(__file__).with_name("sides.toml").read_text("utf-8"))
-_SIDES = frozenset(map(frozenset, _TABLE["sides"]))
+_SIDES = frozenset(
+    map(
+        frozenset,
+        (
+            *("ab", "01", "12", "xy", "аб"),
+            *(("left", "right"), ("first", "second"), ("one", "two"), ("won", "lost"), ("winner", "loser")),
+            *(("winning", "losing"), ("chosen", "rejected"), ("preferred", "rejected"), ("better", "worse")),
+            *(("preferred", "dispreferred"), ("best", "worst")),
+        ),
+    )
+)
 """Pairs of words that name two sides, such as left and right."""
 _PREFIX = re.compile(
     r"\s*((inputs?|outputs?|answers?|player|assignment|spreadsheet|data|meta(data)?|vars|fields)[.:/])+",

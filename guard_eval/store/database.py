@@ -4,7 +4,6 @@ import importlib.util
 import shutil
 import sqlite3
 import threading
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -85,7 +84,18 @@ WHERE (
 _UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 """SQLite's error codes if the files that even a reader needs beside a database cannot be written."""
 
-_REMEDIES = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8"))
+_REMEDIES = {
+    "readonly": "make the file and its folder writable, or free some space on the disk",
+    "unable to open": "make the file and its folder readable and writable, or free some space on the disk",
+    "disk is full": "free some space, then try again",
+    "disk I/O": "free some space on its disk, and lift limits on the size of files (ulimit -f)",
+    "not a database": "name another file, or move this one away",
+    "malformed": "restore it from a copy",
+    "password": "set PGPASSWORD in the environment",
+    "read-only transaction": "connect to the primary server, or free space on its disk",
+    "permission denied": "let the owner give this role all rights (createdb --owner=ROLE)",
+    "": "check that it exists and that no other program locks it, then try again",
+}
 """The remedy for an error, by a part of the database driver's message."""
 
 

@@ -7,9 +7,7 @@ counts as a verdict or a tie.
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from guard_eval.records import CHOICES, Choice, JsonObject
 from guard_eval.rubric import remove_case_and_punctuation
@@ -60,7 +58,13 @@ _OVERALL = re.compile(
 _NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
 _TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
 
-_JUDGMENTS: dict[str, Choice] = tomllib.loads(Path(__file__).with_name("judgments.toml").read_text("utf-8"))
+_JUDGMENTS: dict[str, Choice] = {
+    **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
+    **dict.fromkeys(("method b is better", "b is better", "method b", "b"), "B"),
+    **dict.fromkeys(
+        ("both methods are similar", "both are similar", "similar", "both", "tie", "equal"), "tie"
+    ),
+}
 
 
 def read_verdict_block(

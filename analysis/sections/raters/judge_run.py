@@ -1,8 +1,6 @@
 """The runs of judges: tokens, money, failures, models that answered, and calibration."""
 
-import tomllib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -25,7 +23,20 @@ CHECKS = ("identical", "shuffled", "swapped", "padded")
 """The calibration checks, in the order of the report."""
 MAX_REASON = 160
 """The largest number of characters of a reason in a cell. A reason may be a long message of a server."""
-FAILURES = tomllib.loads(Path(__file__).with_name("failures.toml").read_text("utf-8"))
+FAILURES = {
+    "refusal": "the model declined",
+    "content_filter": "the server withheld the answer, or refused the texts",
+    "truncated": "the answer ended at the token limit",
+    "unparseable": "the answer was no verdict, three times",
+    "wrong_schema": "a criterion was missing or had no choice, three times",
+    "unreadable": "the server's answer was none, three times",
+    "too_long": "the texts do not fit the model's context",
+    "rejected": "the server did not take the request",
+    "rate_limited": "the server was too busy, to the end",
+    "server_error": "the server failed, to the end",
+    "timeout": "no answer in time",
+    "transport": "no whole answer came, to the end",
+}
 """The meaning of each kind of failure."""
 
 
