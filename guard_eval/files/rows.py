@@ -42,10 +42,10 @@ _LARGEST_WORKBOOK = 2**27
 """The largest unpacked size of a workbook, in bytes."""
 _LARGEST_FORMATS = 2**22
 """The largest size in bytes of a workbook's part without cells, such as formats, names or relations."""
-_HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*\bhidden="(?:1|true)")[^>]*\br="(\d+)"')
+_HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^<>]*\bhidden="(?:1|true)")[^<>]*\br="(\d+)"')
 """The start of a hidden row, and the row's number, in a workbook's sheet."""
 _UNKNOWN_CELL = re.compile(
-    rb"""<(?:\w+:)?c (?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</"""
+    rb"""<(?:\w+:)?c (?![^<>]*t="str")[^<>]*><f[^<>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</"""
 )
 """A formula without a stored value. An empty text has the type `str`."""
 _FILLED_CELL = re.compile(rb"<(?:\w+:)?(?:v|is)>")

@@ -2,6 +2,8 @@
 
 import gzip
 import sys
+import time
+import zipfile
 
 import pandas as pd
 import pytest
@@ -239,6 +241,21 @@ def test_workbook_with_hidden_rows_is_refused(tmp_path):
     book["a"].row_dimensions[3].hidden = True  # as a filter does
     book.save(path)
     assert "row 3 is hidden, so it may not count. Delete hidden rows" in refusal(path)
+
+
+def test_comment_in_a_sheet_is_searched_quickly(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = workbook(tmp_path, {"a": CELLS})
+    with zipfile.ZipFile(path) as packed:
+        members = {name: packed.read(name) for name in packed.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    members[sheet] = members[sheet].replace(b"<sheetData>", b"<!--%s--><sheetData>" % (b"<row <c " * 50_000))
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    start = time.process_time()
+    assert len(read(path)) == 3
+    assert time.process_time() - start < 5  # a search from each sign to the end takes a minute
 
 
 def test_workbook_needs_openpyxl(tmp_path, monkeypatch):
