@@ -434,8 +434,8 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    if isinstance(inner := value.get("results"), dict):  # promptfoo
-        return _find_json_records(inner)
+    if isinstance(inner := value.get("results"), dict) and isinstance(inner.get("results"), list):
+        return _find_json_records(inner)  # promptfoo; other results may be a summary
     # The messages of a chat are no records.
     records = {
         key: cells

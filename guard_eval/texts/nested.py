@@ -21,6 +21,8 @@ _ANSWERS = frozenset(
 )
 """Keys of what a server received or answered."""
 _INPUTS = frozenset({"input", "inputs", "prompt"})
+_PROMPTS = _INPUTS | {"content", "instruction", "messages", "query", "question", "raw", "text"}
+"""Keys of the prompt in an object. A value under another key, such as an id or a language, is no prompt."""
 _TEXTS = frozenset(
     {"completion", "content", "generated_text", "output", "parts", "response", "text", "turns"}
 )
@@ -32,7 +34,7 @@ _BY_SYSTEM = frozenset({"completions", "outputs", "responses"})
 """Keys of an object that may have a text for each system."""
 _CHAT = re.compile(r"""\[\{['"](role|from|content|value)['"]:""")
 """The beginning of a chat in the cell of a table."""
-_SYSTEMS = ("system", "model", "generator", "method", "strategy", "policy")
+_SYSTEMS = ("system", "model", "generator", "method", "strategy")
 _FINISHES = ("finish_reason", "finishReason", "stop_reason")
 _SIGNS = frozenset({"index", "message", "content", "generated_text", "logprob", *_FINISHES})
 """Keys of an answer, if there are several answers in a list."""
@@ -96,7 +98,7 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
     row = {
         key: _unwrap_input(value) if key in _INPUTS else value for key, value in _unwrap_answer(row).items()
     }
-    cells = {key: value if key in texts else unpack_cell(value, _CHAT) for key, value in row.items()}
+    cells = {key: unpack_cell(value, _CHAT) for key, value in row.items()}
     nested = {key: value for key, value in cells.items() if isinstance(value, (list, dict))}
     if not nested:
         return row
@@ -162,11 +164,11 @@ def _unwrap_answer(row: Row) -> Row:
 
 
 def _unwrap_input(value: object) -> object:
-    """Return the only value of an object that holds a prompt: `{"question": …}`, or `raw` of promptfoo."""
-    if not isinstance(value, dict):
+    """Return the prompt of an object that has nothing else, such as `question`, or `raw` of promptfoo."""
+    if not isinstance(value, dict) or (len(value) > 1 and "raw" not in value):
         return value
-    values = [value["raw"]] if "raw" in value else list(value.values())
-    return values[0] if len(values) == 1 and isinstance(values[0], str | list) else value
+    prompts = [value[key] for key in _PROMPTS.intersection(value)]
+    return prompts[0] if len(prompts) == 1 and isinstance(prompts[0], str | list) else value
 
 
 def _read_facts(value: object) -> Facts:

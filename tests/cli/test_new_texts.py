@@ -153,6 +153,7 @@ def complete(answer, **more):
 NESTED = {
     "messages": lambda q, a: {"messages": chat(q, a)},
     "JSON in a cell": lambda q, a: {"messages": json.dumps(chat(q, a)), "n": 1},
+    "a chat in a column of texts": lambda q, a: {"generation": json.dumps(chat(q, a)), "n": 1},
     "a chat as pandas writes it": lambda q, a: {"messages": str(chat(q, a)), "n": 1},
     "ShareGPT": lambda q, a: {"id": q[-12], "conversations": chat(q, a, "from", "value", ("human", "gpt"))},
     "TRL": lambda q, a: {"prompt": chat(q, a)[:1], "completion": chat(q, a)[1:]},
@@ -227,7 +228,23 @@ def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
     assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
 
 
-def test_results_of_promptfoo_are_read(run, tmp_path):
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows: {"results": {"version": 3, "results": rows}, "config": {}},
+        lambda rows: {"results": {"score": 0.5}, "samples": rows},
+        lambda rows: [
+            {
+                "prompt": row["prompt"],
+                "policy": row["provider"]["id"],
+                "response": {"text": row["response"]["output"], "model": row["provider"]["id"]},
+            }
+            for row in rows
+        ],
+    ],
+    ids=["promptfoo", "a summary", "a policy"],
+)
+def test_results_of_several_systems_are_read(run, tmp_path, make):
     rows = [
         {
             "provider": {"id": name},
@@ -237,9 +254,7 @@ def test_results_of_promptfoo_are_read(run, tmp_path):
         for q in QUESTIONS
         for name in ("x", "y")
     ]
-    write(tmp_path, "all.jsonl", [{"results": {"version": 3, "results": rows}, "config": {}}])
-    (tmp_path / "all.jsonl").rename(tmp_path / "all.json")
-    run("new", "s", "--texts", "all.json")
+    run("new", "s", "--texts", write(tmp_path, "all.json", make(rows)))
     assert texts_of(tmp_path / "s") == EXPECTED
 
 
@@ -353,6 +368,7 @@ def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, h
         ({"prompt": "Q", "message": turn("A"), "output": {"text": "B"}}, "under 'text' or 'output'"),
         ({"prompt": "Q", "choices": [{"turns": ["first", "second"]}]}, "only prompt, choices; write rows"),
         ({"prompt": "Q", "output": functools.reduce(lambda inner, _: [inner], range(800), [])}, "must be a"),
+        ({"prompt": {"lang": "en"}, "text": "A"}, "'prompt' is {'lang': 'en'}; it must be a string"),
         ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
     ],
 )
