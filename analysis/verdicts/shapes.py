@@ -533,7 +533,7 @@ def _note_columns_that_are_not_read(table: Table, names: Sequence[str]) -> None:
         count = mark_cells(cells, find_word_meaning).sum()
         if name in names or is_name_of_aggregate(name) or not count:
             continue
-        table.notes.append(f"{name!r} is not read: only {count} of its {len(cells)} cells are verdicts")
+        table.notes.append(f"{name!r} is not read, although {count} of its {len(cells)} cells are verdicts")
 
 
 def find_rater_columns_of_slots(table: Table, names: Sequence[str]) -> list[str]:

@@ -308,11 +308,13 @@ def _list_declared_exclusion_columns(table: Table) -> list[str]:
 def _find_cells_that_exclude_rows(table: Table, name: str, rule: Mapping[str, str]) -> list[Any]:
     """Return the cells of a column that exclude a row, by a rule of headings.toml: texts, or NaN."""
     texts = table.list_values(name)
-    if not texts or not re.fullmatch(rule["heading"], simplify_heading(get_last_part(name))):
+    headings = map(simplify_heading, {name, get_last_part(name)})
+    if not texts or not any(map(re.compile(rule["heading"]).fullmatch, headings)):
         return []
     is_possible = re.compile(rule.get("cells", ".*"), re.IGNORECASE | re.DOTALL).fullmatch
     is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
-    if not all(map(is_possible, texts)):
+    is_typical = re.compile(rule.get("needs", ""), re.IGNORECASE).match
+    if not all(map(is_possible, texts)) or not any(map(is_typical, texts)):
         return []
     meanings = {text: name_yes_or_no(text) for text in texts}
     words = [text for text, meaning in meanings.items() if meaning not in {"yes", "no"}]

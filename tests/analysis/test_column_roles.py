@@ -298,7 +298,7 @@ def test_rater_with_too_few_verdicts_is_named():
     )
     assert counts(table) == ("12/0/12", 12)
     notes = analysis.read(table).attrs["reading"].notes
-    assert "'rater3' is not read: only 7 of its 12 cells are verdicts" in notes
+    assert "'rater3' is not read, although 7 of its 12 cells are verdicts" in notes
 
 
 @pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
