@@ -293,7 +293,7 @@ def _leave_out_invalid_votes(table: Table) -> None:
     for rule in HEADINGS["left_out"]:
         for name in table.columns_without_role:
             cells = _find_cells_that_exclude_rows(table, name, rule)
-            if table[name].isin(cells).any():
+            if cells and table[name].isin(cells).any():
                 table.record_role("filter", name, f"it says what is left out: {rule['why']}")
                 table.leave_out_rows(table[name].isin(cells), rule["why"])
 
