@@ -202,7 +202,7 @@ def _compute_equivalence_power(
     reach = (margin * math.sqrt(items) - limit * np.sqrt(used)) / math.sqrt(variance)
     if_few, if_enough = np.maximum(0.0, 2 * special.ndtr(reach) - 1)
     off = 1 - max(design.ties, (1 - design.ties) / 2)
-    none, few = special.bdtr([0, FEWEST_OFF - 1], items, off)
+    none, few = special.bdtr([0, min(FEWEST_OFF - 1, items)], items, off)
     return float((few - none) * if_few + (1 - few) * if_enough)
 
 

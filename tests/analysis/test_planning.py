@@ -70,6 +70,7 @@ def test_equivalence_items_agree_with_statsmodels():
         oracle = power_ztost_prop(0.45, 0.55, items, 0.5, alpha=0.05, discrete=False)[0]
         ours = compute_power(Design(margin=0.05, ties=0, icc=0), items, 1)
         assert ours == pytest.approx(float(oracle), abs=0.015)  # normal
+    assert compute_power(Design(margin=0.1), 3, 1) == 0.0
 
 
 def test_power_for_other_raters_is_limited_by_their_number():
