@@ -71,6 +71,7 @@ SELECT 1 FROM verdict WHERE choice NOT IN ('A', 'tie', 'B')
 UNION ALL
 SELECT 1 FROM setting
 WHERE key LIKE 'slots %' AND (value GLOB '*[^0-9]*' OR length(value) NOT BETWEEN 1 AND 4)
+    OR key GLOB 'declared *' AND json_type(value) != 'object'
 UNION ALL
 SELECT 1 FROM closed_round
 WHERE (

@@ -133,6 +133,7 @@ PLAN = '{"plan": {"design": "rounds", "criterion": "fluency", "alpha": "0.05", "
             for n in ("", "{", "-5", "1e3", "99999")
         ),
         "UPDATE verdict SET choice = 'C'",
+        "INSERT INTO setting VALUES ('declared 1', '[1]')",
         f"INSERT INTO closed_round VALUES ('people', 1, '{PLAN}', '2026-01-01 00:00:00')",
     ],
 )
