@@ -188,15 +188,15 @@ class VerdictFile:
         """Return the file's records as a table (`build_table`)."""
         records: Iterable[tuple[int, Record]] = self.records
         packed = [name for name, value in self.first.items() if unpack_cell(value, OBJECT) is not value]
-        headings = self.rows.headings
-        if headings is None or packed:
+        headings = self.rows.headings or ()
+        if packed or not headings:
             records = (
                 (number, flatten_objects(answer))
                 for number, record in records
                 for answer in _split_answers(number, _open_objects(record, packed))
             )
-        frame = self.build_table(records, [name for name in headings or () if name not in packed])
-        if self.rows.unit != LINE or not self.rows.headings:
+        frame = self.build_table(records, [name for name in headings if name not in packed])
+        if self.rows.unit != LINE or not headings:
             return frame
         # An export writes an apostrophe, so that spreadsheets read no formula.
         plain = {str(name): [unescape_csv(text) for text in frame[name].cat.categories] for name in frame}
