@@ -616,6 +616,10 @@ def _describe_repeated_verdicts(table: Table, keys: Sequence[str]) -> str:
             "If a column names the rater, what was asked (criterion), another showing of the same texts "
             f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
         )
+    heading = table.get_heading("pair_id")
+    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
+        options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
+        remedies.append(f"If each row has other texts, write {options}")
     if "rater" not in table:
         remedies.append("If the raters were not recorded, write --set columns.rater=")
     where = format_line_numbers(repeated, table.frame.index)
