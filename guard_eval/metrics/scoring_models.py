@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -142,16 +142,18 @@ class ScoreCache:
             StudyError: The file cannot be opened.
         """
         self._path = path
-        with self._name_file_in_errors():
+        with self._name_file_in_errors(), ExitStack() as stack:
             if path is not None:
                 check_database_file(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path or ":memory:", timeout=60)
+            connection = sqlite3.connect(path or ":memory:", timeout=60)
+            self._connection = stack.enter_context(closing(connection))
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(TABLE.replace("TABLE", "TABLE IF NOT EXISTS"))
             statements = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
             if statements != [(TABLE,)]:  # a view or a trigger of a stranger could run for ever
                 raise ValueError("another program has changed its tables")
+            stack.pop_all()  # an opened cache closes its file later
 
     def read_values(self, keys: Iterable[str]) -> dict[str, Value]:
         """Return the stored values, by key."""

@@ -8,7 +8,7 @@ import resource
 import socket
 import sqlite3
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -53,7 +53,7 @@ def test_health_reports_the_state_of_the_database(study, databases, health):
 
 
 def test_health_fails_if_the_database_does_not_answer(study, health, monkeypatch):
-    with sqlite3.connect(study().folder / "study.db", isolation_level=None) as other:
+    with closing(sqlite3.connect(study().folder / "study.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert health()[0] == 503
         other.execute("ROLLBACK")

@@ -77,7 +77,8 @@ def test_error_names_an_unusable_score_file(tmp_path):
     ],
 )
 def test_score_file_of_a_stranger_is_refused(tmp_path, change):
-    with closing(sqlite3.connect(tmp_path / "scores.sqlite")) as database:
+    path = tmp_path / "scores.sqlite"
+    with closing(sqlite3.connect(path)) as database:
         database.executescript(change)
-    with pytest.raises(StudyError, match="cannot be used"):
-        ScoreCache(tmp_path / "scores.sqlite").read_values(["a"])
+    with pytest.raises(StudyError, match="cannot be used"), closing(ScoreCache(path)) as cache:
+        cache.read_values(["a"])

@@ -1,5 +1,6 @@
 """Texts to measure, and functions that measure them without models."""
 
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 from guard_eval.errors import StudyError
@@ -37,8 +38,10 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, models=None, cache=None, **settings):
     measured = MetricSettings(compute=compute, baseline=baseline, **settings)
-    tools = MetricTools(settings=measured, models=models or NoModels(), cache=cache or ScoreCache())
-    return measure_generations(texts, tools)
+    with nullcontext(cache) if cache else closing(ScoreCache()) as scores:
+        return measure_generations(
+            texts, MetricTools(settings=measured, models=models or NoModels(), cache=scores)
+        )
 
 
 def score_of(results, metric, strategy="guard", dataset="d"):
