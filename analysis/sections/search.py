@@ -14,7 +14,6 @@ from analysis.sections.section import (
 )
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING, Escaped
-from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
@@ -23,7 +22,6 @@ from guard_eval.reporting.words import (
     join_with_and,
     replace_underscores,
 )
-from guard_eval.study.tuning import WARNINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +143,7 @@ def make_section(evidence: Evidence) -> Section | None:
         question="How were the settings chosen?",
         answer="; ".join(described),
         tables=(*tables, *_tabulate_expected_best_scores(evidence.rows(list_expected_best_scores), score)),
-        notes=render_template_lines(WARNINGS, choice=choice) if choice else (),
+        notes=tuple(choice.list_warnings()) if choice else (),
         figures=(_draw_score_by_diversity(rows, score),) if rows and score != "Diversity" else (),
     )
 

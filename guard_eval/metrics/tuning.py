@@ -21,7 +21,6 @@ from guard_eval.metrics.outcomes import group_texts, make_outcome_from_text_valu
 from guard_eval.metrics.scores import MeasurementResult
 from guard_eval.records import TIE, Generation, Prompt, make_content_id, record
 from guard_eval.reporting.escaping import Cell, make_csv
-from guard_eval.reporting.rendering import render_template_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import format_number
 from guard_eval.reporting.writing import check_replaceable, write_atomically
@@ -32,7 +31,6 @@ from guard_eval.study.tuning import (
     FILE,
     JUDGE,
     LESS_IS_BETTER,
-    WARNINGS,
     Choice,
     Search,
     TriedSetting,
@@ -140,7 +138,7 @@ def choose_settings(
         measured,
         tables=(Table(columns=("setting", *head[4:]), rows=cells, caption="Scores on the tuning prompts"),),
         lines=(*lines, choice.tuning_budgets_in_words, f"tuning: {study.folder / FILE}, tuning.csv"),
-        warnings=(*measured.warnings, *render_template_lines(WARNINGS, choice=choice)),
+        warnings=(*measured.warnings, *choice.list_warnings()),
         next=(study.format_command("pair" if study.has_all_texts_in_files else "generate"),),
     )
 

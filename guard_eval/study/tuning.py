@@ -1,14 +1,13 @@
 """The `[tuning]` table of study.toml, and its choice: one setting of each strategy, with warnings."""
 
+import math
 import re
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from guard_eval.errors import suggest_nearest_word
+from guard_eval.errors import format_count, suggest_nearest_word
 from guard_eval.study.criteria_settings import SettingsTable, refuse_duplicates
 
 JUDGE = "judge"
@@ -19,7 +18,16 @@ Maximized = Literal[
     "diversity", "mauve", "coherence", "bertscore", "perplexity", "rep_2", "rep_3", "rep_4", "judge"
 ]
 LESS_IS_BETTER = ("perplexity", "rep_2", "rep_3", "rep_4")
-RANGES = tomllib.loads(Path(__file__).with_name("scores.toml").read_text("utf-8"))
+_PERCENT = (0.0, 100.0)
+RANGES = {
+    **dict.fromkeys(get_args(Maximized), _PERCENT),
+    "coherence": (-math.inf, 0.0),
+    "bertscore": (-100.0, 100.0),
+    "perplexity": (1.0, math.inf),
+    "words": (0.0, math.inf),
+    "tokens": (0.0, math.inf),
+    "ended": _PERCENT,
+}
 """The scores that conditions may limit, with the smallest and the largest possible value."""
 
 
@@ -83,8 +91,10 @@ class Tuning(SettingsTable):
 
 
 FILE = "tuning.json"
-WARNINGS = Path(__file__).parent / "templates" / "choice.txt.j2"
-"""The template of the reasons that make a choice weak or the comparison unfair."""
+FEW_PROMPTS = 30
+"""With fewer tuning prompts than this, the report warns that other prompts could choose other settings."""
+ROUNDS_TO_ZERO = 0.005
+"""Shares up to this value are printed as 0 %, so they are left out."""
 SAME_PROMPTS = (
     "The prompts that chose the settings also test them. If all settings are equally good, the chosen one is "
     "then called better in too many studies: in up to 20 % if one judge chooses and tests, 10 % if a judge "
@@ -181,6 +191,28 @@ class Choice(SettingsTable):
     def unequal_budgets_warning(self) -> str:
         """Return a warning if strategies have unequal numbers of settings, otherwise ""."""
         return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
+
+    def list_warnings(self) -> Iterator[str]:
+        """Yield a sentence for each reason that makes the choice weak or the comparison unfair."""
+        yield from filter(None, [self.same_prompts_warning, self.unequal_budgets_warning])
+        maximized = self.tuning.maximize
+        if not self.tuning.where and maximized != JUDGE:
+            yield (
+                f"Only {maximized} chose the settings, and {maximized} alone may prefer dull texts. Set a "
+                "condition in tuning.where, such as diversity >= 90."
+            )
+        for search in self.searches:
+            if extremes := " and ".join(search.extreme_parameter_values):
+                yield f"{search.chosen}: {extremes}. A better value may lie beyond, so try more values."
+        if len(self.prompts) < FEW_PROMPTS:
+            others = ", ".join(
+                f"{setting.name} in {100 * setting.chosen_share:.0f} %"
+                for search in self.searches
+                for setting in search.settings
+                if setting.name != search.chosen and setting.chosen_share > ROUNDS_TO_ZERO
+            )
+            more = f": another sample would choose {others} of the cases" if others else ""
+            yield f"Only {format_count(len(self.prompts), 'prompt')} chose the settings{more}."
 
 
 def remove_parameters(name: str) -> str:

@@ -5,8 +5,7 @@ import pytest
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import PEOPLE
-from guard_eval.reporting.rendering import render_template_lines
-from guard_eval.study.tuning import WARNINGS, Choice, Search, TriedSetting
+from guard_eval.study.tuning import Choice, Search, TriedSetting
 
 HEAD = """
 name = "s"
@@ -134,7 +133,7 @@ def test_unequal_tuning_budgets_give_a_warning(study):
     chosen = choice(study, where=["diversity >= 9"])
     assert chosen.tuning_budgets_in_words == "Settings tried: top_p 3, guard 1 (nothing to choose)"
     assert chosen.selection_in_words == "coherence chose the settings on 99 separate prompts"
-    assert list(render_template_lines(WARNINGS, choice=chosen)) == [
+    assert list(chosen.list_warnings()) == [
         "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
     ]
 
@@ -153,14 +152,14 @@ def test_unequal_tuning_budgets_give_a_warning(study):
 )
 def test_uncertain_or_unfair_choice_gives_a_warning(study, changes, warning):
     chosen = choice(study, **{"where": ["diversity >= 9"], **changes})
-    assert any(line.startswith(warning) for line in render_template_lines(WARNINGS, choice=chosen))
+    assert any(line.startswith(warning) for line in chosen.list_warnings())
 
 
 def test_choosing_on_test_prompts_gives_a_warning(study):
     chosen = choice(study)
     chosen = chosen.model_copy(update={"tuning": chosen.tuning.model_copy(update={"prompts": 0})})
     assert "also test them" in chosen.selection_in_words
-    first = render_template_lines(WARNINGS, choice=chosen)[0]
+    first = next(chosen.list_warnings())
     assert first.startswith("The prompts that chose the settings also test them.")
 
 
