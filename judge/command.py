@@ -208,12 +208,9 @@ class JudgeCommand:
 
     def _leave_out_removed_comparisons(self, judge: Judge, questions: Sequence[Question]) -> list[Question]:
         """Leave out questions about comparisons that study.toml no longer has. Rounds keep all of them."""
-        settings = self.study.settings.pairs
-        couples = {frozenset(couple) for couple in settings.compare}
+        plan = self.study.settings.pairs
         removed = {
-            pair.id
-            for pair in pairs.read_pairs(self.store)
-            if settings.design == "fixed" and frozenset((pair.method_a, pair.method_b)) not in couples
+            pair.id for pair in pairs.read_pairs(self.store) if plan.is_removed(pair.method_a, pair.method_b)
         }
         remaining = [question for question in questions if question.pair_id not in removed]
         if count := len(questions) - len(remaining):

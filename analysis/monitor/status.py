@@ -29,8 +29,9 @@ from guard_eval.reporting.words import (
 )
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settings
+from guard_eval.store.judging.requests import count_open_questions
 from guard_eval.store.showings import slots
-from guard_eval.store.showings.rounds import count_active_pairs, count_closed_rounds, read_stopping_rounds
+from guard_eval.store.showings.rounds import count_closed_rounds, read_stopping_rounds
 from guard_eval.study import Study
 from guard_eval.texts.pair import (
     count_planned_and_missing_pairs,
@@ -350,7 +351,7 @@ def _read_steps_after_texts(
     invited = kinds["person"] or kinds["simulated"]
     yield _make_people_step(study, ratings, invited)
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_open_requests(study, store, rated)
+    remaining = _count_open_requests(study, store)
     if any(remaining.values()):
         text = ", ".join(
             f"{name}: {format_count(count, 'request')} left" for name, count in remaining.items()
@@ -381,15 +382,16 @@ def _make_people_step(study: Study, ratings: Ratings, invited: int) -> Step:
     return Step("people", "missing", text, (study.format_command("raters add", "NAME"),))
 
 
-def _count_open_requests(study: Study, store: Store, rated: Mapping[str, int]) -> dict[str, int]:
+def _count_open_requests(study: Study, store: Store) -> dict[str, int]:
     """Return the largest possible number of requests that each judge has not answered yet."""
     remaining = {}
     for judge in study.settings.judge:
-        name = judge.rater_name
+        per_pair = judge.samples * (2 if judge.orders == "both" else 1)
         with store.begin_read() as db:
-            playing = count_active_pairs(db, find_declared_part_of_rater(name, "model"))
-        orders = 2 if judge.orders == "both" else 1
-        remaining[name] = max(0, playing * orders * judge.samples - rated.get(name, 0))
+            by_couple = count_open_questions(db, judge.rater_name, per_pair=per_pair)
+        remaining[judge.rater_name] = sum(
+            count for couple, count in by_couple.items() if not study.settings.pairs.is_removed(*couple)
+        )
     return remaining
 
 

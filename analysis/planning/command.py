@@ -175,21 +175,26 @@ def power(
         name: getattr(pilot, name, None) if value is None else value for name, value in options.items()
     }
     values: JsonObject = {name: value for name, value in figures.items() if value is not None}
-    design = Design(
-        share=share,
-        alpha=alpha,
-        power=power,
-        rater_sd=rater_sd,
-        margin=margin,
-        judge_r=judge_r,
-        judged=judged,
-        **values,
-    )
+    try:
+        design = Design(
+            share=share,
+            alpha=alpha,
+            power=power,
+            rater_sd=rater_sd,
+            margin=margin,
+            judge_r=judge_r,
+            judged=judged,
+            **values,
+        )
+    except StudyError as error:
+        if pilot is None:
+            raise
+        raise StudyError(f"{error}. The pilot: {pilot.line}") from None
+    if raters is None:
+        raters = "1,2,3,4,5" if rater_sd is None else "3,5,10,20"
     plan = plan_study(
         design,
-        raters=_parse_number_list(
-            "--raters", raters or ("1,2,3,4,5" if rater_sd is None else "3,5,10,20"), MAX_RATERS
-        ),
+        raters=_parse_number_list("--raters", raters, MAX_RATERS),
         items=() if items is None else _parse_number_list("--items", items, design.most_items),
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )

@@ -127,6 +127,10 @@ class Pairs(SettingsTable):
     design: Literal["fixed", "rounds", "candidate"] = "fixed"
     rounds: Annotated[int, Field(ge=2, le=100)] = 10
 
+    def is_removed(self, method_a: str, method_b: str) -> bool:
+        """Return whether `compare` has lost a comparison that has pairs. Rounds keep all comparisons."""
+        return self.design == "fixed" and {method_a, method_b} not in map(set, self.compare)
+
 
 class Pages(SettingsTable):
     """The pages that a rater sees before the first pair, besides the instructions.

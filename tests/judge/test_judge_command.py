@@ -70,9 +70,11 @@ def test_view_shows_exchanges_of_the_named_judge_alone(folder, study, guard_eval
 
 def test_judge_is_not_asked_about_removed_comparisons(study, pair, guard_eval, server):
     study(JUDGE, [pair(0), pair(1, method_b="greedy", id="other")])
+    assert "2 requests left" in guard_eval("status", "s").out
     ran = guard_eval("judge", "s", "--yes")
     assert "2 questions are left out, because their comparison is no longer in pairs.compare" in ran.err
     assert len(server.asks) == 2
+    assert "all judged" in guard_eval("status", "s").out
 
 
 def test_panel_waits_for_its_second_judge(folder, study, guard_eval):

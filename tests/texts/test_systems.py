@@ -117,6 +117,7 @@ REFUSED = [
         r"2 of 3 texts by x .*add them to x.jsonl",
     ),
     ("{oops\n", "line 1: not valid JSON"),
+    (lines({"id": "p0", "answer": "--column is an option", "first": "a b"}), "write the key column"),
 ]
 
 

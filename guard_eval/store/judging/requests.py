@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 from guard_eval.errors import StudyError
 from guard_eval.records import (
     BlindPair,
+    Couple,
     HandOutPlan,
     Rater,
     Usage,
@@ -43,6 +44,15 @@ _JUDGED = query("""
 
 _PAIRS = query(
     f"SELECT id AS pair_id, position, prompt, text_a, text_b FROM pair WHERE {PLAYING}"  # noqa: S608 (constants)
+)
+
+_COUNT_OPEN = query(
+    f"""
+    SELECT method_a, method_b, count(DISTINCT pair.id) AS pairs, count(presentation.rated_at) AS rated
+    FROM pair LEFT JOIN rater ON rater.name = :judge
+        LEFT JOIN presentation ON presentation.pair_id = pair.id AND presentation.rater_id = rater.id
+    WHERE {PLAYING} GROUP BY method_a, method_b
+    """  # noqa: S608 (constants)
 )
 
 _KEEP_INSTRUCTION = query("""
@@ -305,6 +315,17 @@ def read_open_questions(
         if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda question: (judge_name, question.pair_id, question.number) in failures)
+
+
+def count_open_questions(db: Connection, judge_name: str, *, per_pair: int) -> dict[Couple, int]:
+    """Count the questions of a judge without a verdict, `per_pair` for each pair, by couple of methods.
+
+    In a study with rounds, fewer questions may be asked, because comparisons can stop early.
+    """
+    rows = _COUNT_OPEN(
+        db, judge=judge_name, part=find_declared_part_of_rater(judge_name, "model"), ahead=MOST_ROUNDS
+    )
+    return {(row.method_a, row.method_b): max(0, row.pairs * per_pair - row.rated) for row in rows}
 
 
 def read_due_questions(db: Connection, now: datetime, judge_name: str, plan: HandOutPlan) -> list[Question]:

@@ -95,8 +95,8 @@ def read_system_file(
         path = find_study_file(study.folder, str(system.file))
         texts = read_texts_of_system(system, path, index.prompts)
     except StudyError as error:
-        # the option of commands that read files is a key in study.toml
-        raise StudyError(f"{where}: {error}".replace("--column ", "column = ")) from None
+        remedy = ". In study.toml, write the key column" if "--column" in f"{error}" else ""
+        raise StudyError(f"{where}: {error}{remedy}") from None
     matched = index.match_texts(texts, prompt_ids=prompt_ids)
     if reworded := [text for text in matched.unmatched if text.prompt_id in index.by_id]:
         text = reworded[0]
