@@ -37,9 +37,7 @@ def _show_current_page() -> None:
         if "visit" in st.session_state:
             markup.reload_page_periodically(time.monotonic())
             with suppress(*state.STUDY_ERRORS):
-                rating.check_invite_or_end_visit(
-                    app, st.session_state["visit"]
-                )  # ends the visit if the invite is invalid
+                rating.check_invite_or_end_visit(app, st.session_state["visit"])
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
         connections.websockets.exempt_rater_from_limit(st.context.headers.get(connections.HEADER))

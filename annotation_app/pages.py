@@ -171,9 +171,8 @@ def _show_practice_pair(app: App, visit: Visit) -> str:
     pair = _list_remaining_practice_pairs(app, visit)[0]
     number = app.practice.index(pair) + 1
     load_rating_panel(app.words)
-    blind_pair = BlindPair.from_texts(
-        -number, pair.prompt, pair.a, pair.b
-    )  # no presentation has a number below 1
+    # No presentation has a number below 1.
+    blind_pair = BlindPair.from_texts(-number, pair.prompt, pair.a, pair.b)
     view = {"where": app.words.practice.position, "done": number - 1, "total": len(app.practice)}
     show_pair(app, visit, blind_pair, view, _store_practice_answer)
     return "pair"

@@ -265,9 +265,8 @@ def _describe_dry_run(plan: GenerationPlan) -> GenerationResult:
         from guard_eval.generation.engines.encoding import encode_prompts_that_fit  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
-        with (
-            models.skip_unreachable_hub()
-        ):  # transformers would ask the Hub for files of the tokenizer that do not exist
+        # Transformers would ask the Hub for files of the tokenizer that do not exist.
+        with models.skip_unreachable_hub():
             described = ModelFiles.open(location, revision).load_all_but_weights(model.name)
         recipe = described.make_recipe(Greedy(), generation, plan.study.settings.seed)
         fitting, problem = encode_prompts_that_fit(

@@ -556,10 +556,8 @@ def test_error_suggests_no_time_as_a_criterion(name):
     message = refusal(table)
     assert "columns.criterion" not in message
     assert f"--set columns.presentation={name}" in message
-    assert counts(table, columns={"presentation": name}) == (
-        "39/0/21",
-        20,
-    )  # two showings of a pair are one rating
+    # Two showings of a pair are one rating.
+    assert counts(table, columns={"presentation": name}) == ("39/0/21", 20)
 
 
 def test_error_suggests_rows_with_other_texts_as_pairs():

@@ -125,10 +125,8 @@ def test_declared_panel_comes_before_its_judges(tmp_path):
     ("words", "says"),
     [
         (["xx", "yy"] * 6, "The judge b found no difference between x and y on c."),
-        (
-            ["xx"] * 5,
-            "The judge b gives no answer on c: too few pairs favour x or y",
-        ),  # p is at least 2 · ½⁵ = .0625
+        # p is at least 2 · ½⁵ = .0625.
+        (["xx"] * 5, "The judge b gives no answer on c: too few pairs favour x or y"),
         (["xy"] * 12, "The judge b found every pair balanced between x and y on c."),
     ],
 )

@@ -58,9 +58,7 @@ def save_first_verdict(built, rater, *criteria):
 def test_raters_add_renews_a_link(study, run):
     built = study(slots=1)
     assert "pairs: 3, people for each: 1, invited: 1" in run(built.folder)
-    assert "pairs: 3, people for each: 1, invited: 2" in run(
-        built.folder, invite="ben"
-    )  # who is invited counts
+    assert "pairs: 3, people for each: 1, invited: 2" in run(built.folder, invite="ben")
     printed = run(built.folder, quiet=True, invite="ann")  # the link is printed all the same
     (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", printed)
     with built.open() as store:

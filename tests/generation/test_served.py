@@ -385,10 +385,8 @@ def test_a_budget_holds_over_all_runs(study, server):
 
 
 def test_a_lost_request_counts_as_spent(study, server):
-    server.act = lambda _number, _body: (
-        502,
-        {"error": "bad gateway"},
-    )  # what is behind may have done the work
+    # The server behind the gateway may have done the work.
+    server.act = lambda _number, _body: (502, {"error": "bad gateway"})
     opened = study(COMPLETIONS + PRICED, prompts=1)
     with pytest.raises(StudyError, match=r"is used up|failed"):
         generate_texts(opened, budget=0.5)

@@ -116,10 +116,8 @@ def test_progress_counts_rated_and_remaining_pairs(store, add_new_pairs, plan):
     assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 3)
     rate_all_pairs(store, ben, plan)
     assert count_rated_and_remaining_pairs(store, ben, plan) == (4, 0)
-    assert count_rated_and_remaining_pairs(store, eve, plan) == (
-        0,
-        2,
-    )  # Ann holds two of four
+    # Ann holds two of four pairs.
+    assert count_rated_and_remaining_pairs(store, eve, plan) == (0, 2)
 
 
 def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, clock):
@@ -197,9 +195,8 @@ def skip_next_pair(store, rater, plan, **options):
 def test_a_skipped_pair_goes_to_another_rater(store, one_pair, single_plan):
     ann, ben, _ = one_pair
     skipped = skip_next_pair(store, ann, single_plan, comment="half of it is boxes")
-    assert skip_presentation(
-        store, skipped.presentation, ["unreadable"], rater=ann
-    )  # a press that comes twice
+    # A press may come twice.
+    assert skip_presentation(store, skipped.presentation, ["unreadable"], rater=ann)
     assert claim_pairs(store, ann, single_plan) == []
     assert count_rated_and_remaining_pairs(store, ann, single_plan) == (0, 0)
     presented = claim_pair(store, ben, single_plan)

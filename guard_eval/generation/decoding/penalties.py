@@ -50,9 +50,8 @@ def mask_repeated_ngrams(strategy: NoRepeatNgram, logits: Tensor, context: Conte
     A row in which every token would be masked is not changed.
     """
     before = strategy.n - 1
-    tokens = torch.nn.functional.pad(
-        context.tokens, (1, 0), value=-1
-    )  # so the first token follows a position
+    # One more position, so that the first token follows a position.
+    tokens = torch.nn.functional.pad(context.tokens, (1, 0), value=-1)
     repeats = _count_matches_with_text_end(tokens, before) == before
     banned = _find_largest_value_per_token(logits, tokens[:, 1:], repeats.long()) > 0
     are_all_masked = (banned | (logits == -torch.inf)).all(-1, keepdim=True)

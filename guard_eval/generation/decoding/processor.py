@@ -102,9 +102,8 @@ def collect_adapted_values(strategy: Strategy, before: Tensor, after: Tensor) ->
 
 def _apply_user_strategy(step: Step, logits: Tensor, context: Context) -> Tensor:
     """Apply a user's own strategy. Check the type, shape and values of the result."""
-    result = _call_registered_function(
-        apply_step, step, logits.clone(), context
-    )  # the function may change the logits in place
+    # The function may change the logits in place.
+    result = _call_registered_function(apply_step, step, logits.clone(), context)
     where = f"{find_defining_file(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(

@@ -176,9 +176,8 @@ class Abilities:
             token = find_padding_token(self._model)
             texts = texts.repeat(2, 1)
             texts[1, :padding] = token
-            texts[1, padding + 1] = (
-                token  # some models take this token for padding, although the mask says otherwise
-            )
+            # Some models take this token for padding, although the mask says otherwise.
+            texts[1, padding + 1] = token
             mask = mask.repeat(2, 1)
             mask[1, :padding] = 0
             yield (

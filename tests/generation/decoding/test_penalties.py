@@ -102,6 +102,5 @@ def test_penalties_ignore_padding():
         assert torch.equal(step(tokens), step(short))
         assert not torch.equal(step(tokens), logits(1))
         assert torch.equal(step(torch.full((1, 4), -1)), logits(1))  # nothing yet
-        assert torch.equal(
-            step(torch.tensor([[V + 3, V + 3, V + 3]])), logits(1)
-        )  # beyond the model's tokens
+        beyond_vocabulary = torch.full((1, 3), V + 3)
+        assert torch.equal(step(beyond_vocabulary), logits(1))

@@ -305,8 +305,7 @@ def __getattr__(name: str) -> object:
     members = {
         "__module__": __name__,
         "__new__": lambda _class, *arguments: make_processor(*arguments),
-        "validate_params": staticmethod(
-            read_strategy_request
-        ),  # over HTTP, a refused request gets status 400
+        # Over HTTP, a refused request gets status 400.
+        "validate_params": staticmethod(read_strategy_request),
     }
     return globals().setdefault(name, type(name, (InterfaceV2, InterfaceV1), members))
