@@ -96,7 +96,8 @@ def flatten_record(row: Row, texts: Sequence[str], fields: Collection[str]) -> R
         fields: Keys of other values that must not be objects, such as `reference`.
     """
     row = {
-        key: _unwrap_input(value) if key in _INPUTS else value for key, value in _unwrap_answer(row).items()
+        key: _unwrap_input(value) if key in {*_INPUTS, "turns"} else value
+        for key, value in _unwrap_answer(row).items()
     }
     cells = {key: unpack_cell(value, _CHAT) for key, value in row.items()}
     nested = {key: value for key, value in cells.items() if isinstance(value, (list, dict))}
@@ -164,7 +165,12 @@ def _unwrap_answer(row: Row) -> Row:
 
 
 def _unwrap_input(value: object) -> object:
-    """Return the prompt of an object that has nothing else, such as `question`, or `raw` of promptfoo."""
+    """Return the prompt of an object that has nothing else, such as `question`, or `raw` of promptfoo.
+
+    A list of FastChat's `turns` may have only one turn.
+    """
+    if isinstance(value, list) and len(value) == 1 and not _is_chat(value):
+        value = value[0]
     if not isinstance(value, dict) or (len(value) > 1 and "raw" not in value):
         return value
     prompts = [value[key] for key in _PROMPTS.intersection(value)]
@@ -245,8 +251,12 @@ def _join_parts(content: object) -> str | None:
     """Return the text of a turn's content without thoughts. Return None if a part is no text."""
     if isinstance(content, dict):
         content = content.get("answer")
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], str):
-        content = content[0]
+    if isinstance(content, list) and len(content) == 1:
+        only = content[0]
+        if isinstance(only, dict) and not _get_role(only):
+            only = only.get("content")
+        if isinstance(only, str):
+            content = only
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):

@@ -157,9 +157,11 @@ def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
             "systems in a column 'system'"
         )
     options = " ".join(f"--column {key!r}" for key in texts)
+    is_nested = any(isinstance(value, list) for value in rows[0].values())
+    remedy = ", or write rows without nested values, as docs/formats.md shows" if is_nested else ""
     raise StudyError(
         f"{source} has no column named text, and some columns may have no texts: {doubtful}. Name the column "
-        f"of the texts, or one column for each system, such as {options}"
+        f"of the texts, or one column for each system, such as {options}{remedy}"
     )
 
 

@@ -228,6 +228,25 @@ def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
     assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
 
 
+@pytest.mark.parametrize("make", [lambda words: words, lambda words: {"content": words}])
+def test_question_with_one_turn_is_a_prompt(run, tmp_path, make):
+    """FastChat's questions, and its answers in another order. MT-Bench has two turns, and one is chosen."""
+    questions = [{"question_id": 81 + n, "turns": [make(q)]} for n, q in enumerate(QUESTIONS)]
+    write(tmp_path, "q.jsonl", questions)
+    for name in ("x", "y"):
+        turns = [[make(f"{name} on {question}")] for question in QUESTIONS]
+        rows = [
+            {"question_id": 81 + n, "answer_id": f"a{n}", "tstamp": 1.5, "choices": [{"turns": answer}]}
+            for n, answer in enumerate(turns)
+        ]
+        write(tmp_path, f"{name}.jsonl", rows[::-1])
+    new = ("new", "s", "--prompts", "q.jsonl", "--texts", "x.jsonl", "y.jsonl")
+    ran = run(*new)
+    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+    write(tmp_path, "q.jsonl", [{**row, "turns": 2 * row["turns"]} for row in questions])
+    assert "'turns' is" in run(*new).refused()
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -367,6 +386,10 @@ def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, h
         ({"messages": [turn("A"), turn("B")]}, "only messages; write rows"),
         ({"prompt": "Q", "message": turn("A"), "output": {"text": "B"}}, "under 'text' or 'output'"),
         ({"prompt": "Q", "choices": [{"turns": ["first", "second"]}]}, "only prompt, choices; write rows"),
+        (
+            {"answer_id": "x", "model_id": "y", "choices": [{"turns": ["1", "2"]}]},
+            "'model_id', or write rows",
+        ),
         ({"prompt": "Q", "output": functools.reduce(lambda inner, _: [inner], range(800), [])}, "must be a"),
         ({"prompt": {"lang": "en"}, "text": "A"}, "'prompt' is {'lang': 'en'}; it must be a string"),
         ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
