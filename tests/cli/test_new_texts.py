@@ -386,10 +386,7 @@ def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, h
         ({"messages": [turn("A"), turn("B")]}, "only messages; write rows"),
         ({"prompt": "Q", "message": turn("A"), "output": {"text": "B"}}, "under 'text' or 'output'"),
         ({"prompt": "Q", "choices": [{"turns": ["first", "second"]}]}, "only prompt, choices; write rows"),
-        (
-            {"answer_id": "x", "model_id": "y", "choices": [{"turns": ["1", "2"]}]},
-            "'model_id', or write rows",
-        ),
+        ({"x": "of y", "n": 7, "choices": [{"turns": ["1", "2"]}]}, "--column 'x', or write rows without"),
         ({"prompt": "Q", "output": functools.reduce(lambda inner, _: [inner], range(800), [])}, "must be a"),
         ({"prompt": {"lang": "en"}, "text": "A"}, "'prompt' is {'lang': 'en'}; it must be a string"),
         ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
