@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, refusal, write_tables
+from outcomes import AB, by_raters, counts, items, refusal, write_tables
 
 import analysis
 
@@ -99,11 +99,9 @@ def test_columns_that_name_texts_in_a_grid_are_asked_about(parts):
 
 
 def test_slots_of_the_raters_of_an_export_are_no_prompts():
-    rows = [
-        {"pair_id": f"p{n}", "prompt_id": f"q{n}", **AB, "rater": "r1", "verdict": "alpha", "slot": n % 3}
-        for n in range(24)
-    ]
-    assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
+    ids = [f"p{n}" for n in range(24)]
+    table = items(24, pair_id=ids, prompt_id=ids, rater="r1", verdict="alpha", slot=(0, 1, 2))
+    assert counts(table.drop(columns="item")) == ("24/0/0", 24)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +236,8 @@ def test_method_named_like_a_changing_side_is_refused(columns, names):
 
 @pytest.mark.parametrize("word", ["a bit better", "A little better", "a lot worse", "a better"])
 def test_article_a_names_no_side(word):
-    rows = [{"item": n, **AB, "winner": ("about the same", word)[n % 2]} for n in range(10)]
-    assert f"the verdict {word!r} names no method" in refusal(pd.DataFrame(rows))
+    table = items(10, winner=("about the same", word))
+    assert f"the verdict {word!r} names no method" in refusal(table)
 
 
 @pytest.mark.parametrize(
@@ -247,12 +245,8 @@ def test_article_a_names_no_side(word):
 )
 def test_marks_of_first_and_second_follow_changed_sides(names):
     """Alpha is better on 30 of 40 items, and stands second on every other one."""
-    rows = [
-        {"item": n, **AB, "shown_first": ("alpha", "beta")[n % 2]}
-        | {name: int((n % 2 != (n % 4 == 3)) == side) for side, name in enumerate(names)}
-        for n in range(40)
-    ]
-    table = pd.DataFrame(rows)
+    marks = {names[0]: (1, 0, 1, 1), names[1]: (0, 1, 0, 0)}
+    table = items(40, shown_first=("alpha", "beta"), **marks)
     assert counts(table) == ("30/0/10", 40)
     assert "name sides, and no column says" in refusal(table.drop(columns="shown_first"))
 
@@ -272,11 +266,10 @@ TIES = [
 @pytest.mark.parametrize(("name", "cells"), TIES)
 def test_column_of_ties_is_read(name, cells):
     """Each fourth of 20 rows is a tie; alpha wins ten of the others."""
-    rows = [{"prompt": n, name: cells[n % 4 == 0], "better": "alpha" if n % 2 else "beta"} for n in range(20)]
-    table = pd.DataFrame(rows)
-    assert counts(table.assign(**AB)) == ("10/5/5", 20)
-    loser = table["better"].map({"alpha": "beta", "beta": "alpha"})
-    assert counts(table.assign(worse=loser)) == ("10/5/5", 20)
+    table = items(20, better=("beta", "alpha"), **{name: [cells[n % 4 == 0] for n in range(4)]})
+    assert counts(table) == ("10/5/5", 20)
+    table["worse"] = table["better"].map({"alpha": "beta", "beta": "alpha"})
+    assert counts(table.drop(columns=[*AB])) == ("10/5/5", 20)
 
 
 @pytest.mark.parametrize(
@@ -334,14 +327,9 @@ def test_third_answer_is_a_tie_or_must_be_declared(names, verdict):
 @pytest.mark.parametrize("heading", ["item_id", "question_id", "pair_id"])
 def test_short_answers_beside_an_id_name_no_pair(heading):
     """The answers of the two methods are yes, no or maybe, so couples of answers repeat over the items."""
-    answers = ["yes", "no", "maybe"]
-    table = pd.DataFrame(
-        {heading: n, **AB, "answer_a": answers[n % 3], "answer_b": answers[n % 2], "rater": rater}
-        | {"winner": "A" if n < 9 else "B"}
-        for n in range(12)
-        for rater in "xyz"
-    )
-    assert counts(table) == ("27/0/9", 12)
+    answers = {"answer_a": ("yes", "no", "maybe"), "answer_b": ("yes", "no")}
+    table = by_raters(items(12, winner=[*"AAAAAAAAABBB"], **answers))
+    assert counts(table.rename(columns={"item": heading})) == ("27/0/9", 12)
 
 
 def test_crossed_texts_of_both_methods_name_their_pairs():
@@ -360,9 +348,10 @@ def test_crossed_texts_of_both_methods_name_their_pairs():
 @pytest.mark.parametrize("total", ["total", "n", "num_votes"])
 def test_total_larger_than_the_wins_is_refused(total):
     """Three rows have 5 + 2 wins of 10 verdicts. With a column of the 9 ties, no verdict is missing."""
-    table = pd.DataFrame([{"item": number, **AB, "wins_a": 5, "wins_b": 2, total: 10} for number in range(3)])
-    assert f"{total} is larger than the sum of wins_a and wins_b. Remove {total}" in refusal(table)
-    assert counts(table.drop(columns=total).assign(ties=3)) == ("15/9/6", 3)
+    table = items(3, wins_a=5, wins_b=2)
+    message = refusal(table.assign(**{total: 10}))
+    assert f"{total} is larger than the sum of wins_a and wins_b. Remove {total}" in message
+    assert counts(table.assign(ties=3)) == ("15/9/6", 3)
 
 
 def test_property_of_a_rater_can_be_the_prompt():
@@ -380,52 +369,38 @@ def test_property_of_a_rater_can_be_the_prompt():
 
 
 def test_possible_rater_column_must_be_declared():
-    rows = [
-        {"item": n, **AB, "staff": staff, "trial": 20 * k + n, "winner": "A"}
-        for k, staff in enumerate("xy")
-        for n in range(20)
-    ]
-    table = pd.DataFrame(rows)
-    assert "--set columns.rater=staff" in refusal(table)
-    assert analysis.read(table.rename(columns={"staff": "initials"}))["rater"].nunique() == 2
+    table = by_raters(items(20, winner="A"), "xy").assign(trial=range(40))
+    assert "--set columns.rater=staff" in refusal(table.rename(columns={"rater": "staff"}))
+    assert analysis.read(table.rename(columns={"rater": "initials"}))["rater"].nunique() == 2
 
 
 @pytest.mark.parametrize("name", ["sample_id", "confidence", "comparison_id"])
 def test_item_numbers_are_not_counts_of_votes(name):
-    rows = [{name: n, **AB, "winner": "model_a"} for n in range(2, 22)]
-    assert counts(pd.DataFrame(rows)) == ("20/0/0", 20)
+    table = items(20, winner="model_a").drop(columns="item").assign(**{name: range(2, 22)})
+    assert counts(table) == ("20/0/0", 20)
 
 
 @pytest.mark.parametrize("name", ["prompt_length", "row", "time_spent"])
 def test_number_beside_a_single_verdict_is_no_count(name):
-    rows = [
-        {"item": n // 2, "criterion": "xy"[n % 2], **AB, name: 50 + n, "winner": "AB"[n % 3 == 2]}
-        for n in range(24)
-    ]
-    assert analysis.read(pd.DataFrame(rows))["pair_id"].nunique() == 12
+    table = items(24, criterion=("x", "y"), winner=("A", "A", "B")).assign(**{name: range(50, 74)})
+    table["item"] //= 2
+    assert analysis.read(table)["pair_id"].nunique() == 12
 
 
 @pytest.mark.parametrize(("name", "is_asked"), [("topic", False), ("genre", False), ("chapter", True)])
 def test_attribute_of_a_question_is_not_the_prompt(name, is_asked):
     """Several questions about one chapter depend on each other."""
-    rows = [
-        {"question_id": n, name: f"t{n % 4}", **AB, "rater": rater, "winner": "A"}
-        for n in range(20)
-        for rater in "xy"
-    ]
+    table = by_raters(items(20, winner="A", **{name: ("t0", "t1", "t2", "t3")}), "xy")
+    table = table.rename(columns={"item": "question_id"})
     if is_asked:
-        assert f"--set columns.prompt_id={name}" in refusal(pd.DataFrame(rows))
+        assert f"--set columns.prompt_id={name}" in refusal(table)
     else:
-        assert counts(pd.DataFrame(rows)) == ("40/0/0", 20)
+        assert counts(table) == ("40/0/0", 20)
 
 
 def test_column_of_two_prompt_texts_must_be_declared():
-    rows = [
-        {"item": n, "seed_text": ("Write a story.", "Write a poem.")[n % 2], **AB, "rater": r, "winner": "A"}
-        for n in range(12)
-        for r in "xy"
-    ]
-    assert "--set columns.prompt_id=seed_text" in refusal(pd.DataFrame(rows))
+    table = by_raters(items(12, seed_text=("Write a story.", "Write a poem."), winner="A"))
+    assert "--set columns.prompt_id=seed_text" in refusal(table)
 
 
 def test_property_of_a_rater_is_not_an_item():
@@ -440,30 +415,22 @@ def test_property_of_a_rater_is_not_an_item():
 @pytest.mark.parametrize(("group", "number"), [("book", "chapter"), ("file", "line"), ("url", "paragraph")])
 def test_columns_that_name_a_pair_together_are_declared(group, number):
     """Twelve pairs of two texts are two units, unless the user says that the texts are no prompts."""
-    rows = [
-        {group: f"b{n // 6}", number: n % 6, **AB, "rater": rater, "winner": "A"}
-        for n in range(12)
-        for rater in "xy"
-    ]
-    assert f"write --set columns.pair_id={group},{number}." in refusal(pd.DataFrame(rows))
+    names = {group: ["b0"] * 6 + ["b1"] * 6, number: (0, 1, 2, 3, 4, 5)}
+    table = by_raters(items(12, winner="A", **names).drop(columns="item"), "xy")
+    assert f"write --set columns.pair_id={group},{number}." in refusal(table)
     for pair in (f"{group}, {number}", f"{number},{group}"):
-        message = refusal(pd.DataFrame(rows), columns={"pair_id": pair})
+        message = refusal(table, columns={"pair_id": pair})
         assert f"several pairs have the same {group!r}. If they share a prompt" in message
         assert f"write --set columns.prompt_id={group}. If" in message
-        for prompt, units in ((group, 2), ("", 12)):
-            declared = {"pair_id": pair, "prompt_id": prompt}
-            assert counts(pd.DataFrame(rows), columns=declared) == ("24/0/0", units)
+        assert counts(table, columns={"pair_id": pair, "prompt_id": group}) == ("24/0/0", 2)
+        assert counts(table, columns={"pair_id": pair, "prompt_id": ""}) == ("24/0/0", 12)
 
 
 @pytest.mark.parametrize("text", ["prompt", "question", "story", "Source Text"])
 def test_prompt_ids_that_hardly_repeat_group_no_pairs(text):
     """12 pairs of 4 texts are 4 units, also if a running number is called prompt_id."""
-    rows = [
-        {"prompt_id": n, text: f"Write text {n // 3}", **AB, "rater": rater, "winner": "A"}
-        for n in range(12)
-        for rater in "xy"
-    ]
-    table = pd.DataFrame(rows)
+    texts = {text: [f"Write text {n // 3}" for n in range(12)]}
+    table = by_raters(items(12, winner="A", **texts), "xy").rename(columns={"item": "prompt_id"})
     assert counts(table) == ("24/0/0", 4)
     pairs = table.assign(pair_id=table["prompt_id"])
     assert counts(pairs) == ("24/0/0", 4)
@@ -474,8 +441,9 @@ def test_prompt_ids_that_hardly_repeat_group_no_pairs(text):
 
 
 def test_missing_prompt_is_no_prompt_of_its_own():
-    rows = [{"pair_id": n, "prompt_id": n // 2, **AB, "winner": "A"} for n in range(12)]
-    table = pd.DataFrame(rows).astype({"prompt_id": object})
+    numbers = [n // 2 for n in range(12)]
+    table = items(12, prompt_id=numbers, winner="A").astype({"prompt_id": object})
+    table = table.rename(columns={"item": "pair_id"})
     assert counts(table) == ("12/0/0", 6)
     table.loc[3:5, "prompt_id"] = None
     assert "prompt_id is empty on rows 4, 5, 6, and filled in other rows" in refusal(table)
@@ -483,26 +451,26 @@ def test_missing_prompt_is_no_prompt_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("headings", "criteria"),
+    "headings",
     [
-        (("coherence", "fluency", "preference"), 3),
-        (("fluency", "answer", "coherence"), 3),
-        (("funny", "clear", "winner"), 3),
-        (("quality", "relevance", "wit"), 3),
+        ("coherence", "fluency", "preference"),
+        ("fluency", "answer", "coherence"),
+        ("funny", "clear", "winner"),
+        ("quality", "relevance", "wit"),
     ],
 )
-def test_criteria_with_unusual_headings_are_not_lost(headings, criteria):
-    answers = {name: ["AB"[n % size == 0] for n in range(12)] for size, name in enumerate(headings, start=2)}
-    table = pd.DataFrame({"item": range(12), **AB, "rater": "r", **answers})
+@pytest.mark.parametrize("winners", [{}, {"A": "alpha", "B": "beta"}])
+def test_criteria_with_unusual_headings_are_not_lost(headings, winners):
+    answers = {name: ["B"] + ["A"] * size for size, name in enumerate(headings, start=1)}
+    table = items(12, rater="r", **answers)
     columns = {}
     if headings[2] in {"preference", "winner"}:
         message = refusal(table)
         assert f"may hold verdicts, too, beside {headings[2]}. If all are criteria" in message
         assert "columns.headings=rater" not in message
         columns = {"headings": "criterion"}
-    for winners in ({}, {"A": "alpha", "B": "beta"}):
-        verdicts = analysis.read(table.replace(winners), columns=columns, rater_kind="person")
-        assert verdicts["criterion"].nunique() == criteria
+    verdicts = analysis.read(table.replace(winners), columns=columns, rater_kind="person")
+    assert verdicts["criterion"].nunique() == 3
 
 
 @pytest.mark.parametrize("name", ["item", "prompt"])
@@ -551,41 +519,32 @@ def test_ids_that_restart_in_each_group_are_joined(rows, columns, pairs, units):
 
 @pytest.mark.parametrize("name", ["timestamp", "rt", "time_elapsed"])
 def test_error_suggests_no_time_as_a_criterion(name):
+    """Two showings of a pair are one rating."""
     table = rated("item").assign(**{name: [*range(1000, 1020)] * 3})
     table = pd.concat([table, table[:1].assign(**{name: 2000})])
     message = refusal(table)
     assert "columns.criterion" not in message
     assert f"--set columns.presentation={name}" in message
-    # Two showings of a pair are one rating.
     assert counts(table, columns={"presentation": name}) == ("39/0/21", 20)
 
 
 def test_error_suggests_rows_with_other_texts_as_pairs():
-    rows = [
-        {"prompt": n // 2, "response_0": f"a{n}", "response_1": f"b{n}", **AB, "winner": "A"}
-        for n in range(20)
-    ]
-    columns = {"pair_id": "", "prompt_id": "prompt"}
-    assert "--set columns.pair_id= --set columns.prompt_id=prompt" in refusal(pd.DataFrame(rows))
-    assert counts(pd.DataFrame(rows), columns=columns) == ("20/0/0", 10)
+    responses = {f"response_{side}": [f"{side}{n}" for n in range(20)] for side in (0, 1)}
+    table = items(20, winner="A", **responses).rename(columns={"item": "prompt"})
+    table["prompt"] //= 2
+    assert "--set columns.pair_id= --set columns.prompt_id=prompt" in refusal(table)
+    assert counts(table, columns={"pair_id": "", "prompt_id": "prompt"}) == ("20/0/0", 10)
 
 
 @pytest.mark.parametrize("names", [("system1rank", "system2rank"), ("score_a", "score_b")])
 def test_numbers_of_both_texts_are_no_verdict(names):
-    table = pd.DataFrame([{"item": n, **AB, names[0]: n % 3, names[1]: n % 2} for n in range(12)])
-    words = {"0": "b", "1": "tie", "2": "a"}
-    for declared in (
-        {},
-        {"columns": {"verdict": names[0]}},
-        {"columns": {"verdict": names[0]}, "verdicts": words},
-    ):
-        assert f"{names[0]} and {names[1]} have a number for each text" in refusal(table, **declared)
-    better = (
-        table[names[0]]
-        .sub(table[names[1]])
-        .map(lambda more: "alpha" if more > 0 else "beta" if more else "tie")
-    )
-    assert counts(table.assign(verdict=better)) == ("6/4/2", 12)
+    table = items(12, **{names[0]: (0, 1, 2), names[1]: (0, 1)})
+    declared = {"columns": {"verdict": names[0]}}
+    words = {"verdicts": {"0": "b", "1": "tie", "2": "a"}}
+    for options in ({}, declared, declared | words):
+        assert f"{names[0]} and {names[1]} have a number for each text" in refusal(table, **options)
+    better = ["tie", "tie", "alpha", "beta", "alpha", "alpha"]
+    assert counts(table.assign(verdict=better * 2)) == ("6/4/2", 12)
 
 
 @pytest.mark.parametrize("name", ["pair", "Paar", "match", "uuid", "trial_id"])
@@ -605,17 +564,14 @@ def test_column_with_one_prompt_for_each_cell_names_pairs(name):
 
 @pytest.mark.parametrize("name", ["group", "handedness", "batch"])
 def test_property_of_a_rater_is_no_verdict(name):
-    rows = [
-        {"item": n, **AB, "rater": rater, name: "AB"[rater % 2], "best text": "AB"[n * rater % 3 == 1]}
-        for n in range(8)
-        for rater in range(3)
-    ]
-    verdicts = analysis.read(pd.DataFrame(rows), rater_kind="person")
-    assert set(verdicts["criterion"]) == {"best text"}
+    table = by_raters(items(8), (0, 1, 2))
+    table[name] = table["rater"].map({0: "A", 1: "B", 2: "A"})
+    table["best text"] = (table["item"] * table["rater"] % 3 == 1).map({True: "B", False: "A"})
+    assert set(analysis.read(table)["criterion"]) == {"best text"}
 
 
 def test_headings_can_be_raters_or_criteria():
-    table = pd.DataFrame([{"prompt": f"p{n}", **AB, "ann": "A", "bob": "B"} for n in range(6)])
+    table = items(6, ann="A", bob="B").rename(columns={"item": "prompt"})
     assert "--set columns.headings=rater" in refusal(table)
     assert counts(table, columns={"headings": "rater"}) == ("6/0/6", 6)
     by_criterion = analysis.shares(table, columns={"headings": "criterion"}, rater_kind="person")
@@ -659,22 +615,12 @@ def test_named_index_is_a_column():
     ],
 )
 def test_unrelated_column_does_not_mark_ties(name, cells):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n % len(cells)]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+    assert counts(items(12, winner="alpha", **{name: cells})) == ("12/0/0", 12)
 
 
 def test_compared_texts_yes_and_no_do_not_mark_winners():
-    rows = [
-        {
-            "prompt": n,
-            **AB,
-            "response_a": ("yes", "no")[n % 2],
-            "response_b": ("no", "yes")[n % 2],
-            "human": "A",
-        }
-        for n in range(12)
-    ]
-    assert counts(pd.DataFrame(rows)) == ("12/0/0", 12)
+    table = items(12, response_a=("yes", "no"), response_b=("no", "yes"), human="A")
+    assert counts(table) == ("12/0/0", 12)
 
 
 @pytest.mark.parametrize(
@@ -723,9 +669,9 @@ def test_invalid_and_practice_rows_are_left_out(name, cells):
 @pytest.mark.parametrize("name", ["valid", "keep", "excluded", "consent"])
 @pytest.mark.parametrize("cells", [("não", "sim"), ("да", "нет"), ("いいえ", "はい"), ("No.", "Yes.")])
 def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
-    rows = [{"prompt": n, **AB, "winner": "alpha", name: cells[n > 3]} for n in range(12)]
-    assert f"'{cells[0]}' and '{cells[1]}' are no known words for yes and no" in refusal(pd.DataFrame(rows))
-    assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("12/0/0", 12)
+    table = items(12, winner="alpha", **{name: (*cells, cells[1])})
+    assert f"'{cells[0]}' and '{cells[1]}' are no known words for yes and no" in refusal(table)
+    assert counts(table, columns={"excluded": ""}) == ("12/0/0", 12)
 
 
 @pytest.mark.parametrize(
@@ -789,22 +735,12 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
 @pytest.mark.parametrize(
     "name",
     [
-        "accepted",
-        "passed_check",
-        "reliable",
-        "used_in_analysis",
-        "is_latest",
-        "parse_ok",
-        "submitted",
+        *("accepted", "passed_check", "reliable", "used_in_analysis", "is_latest", "parse_ok", "submitted"),
         "qa.passed",
     ],
 )
 def test_rows_that_may_not_be_valid_are_asked_about(name):
-    rows = [
-        {"prompt": n, **AB, "winner": "alpha" if n < 4 else "beta", name: ["no", "yes"][n > 3]}
-        for n in range(12)
-    ]
-    table = pd.DataFrame(rows)
+    table = items(12, winner=("alpha", "beta", "beta"), **{name: ("no", "yes", "yes")})
     assert "count, call the column 'valid'" in refusal(table)
     assert counts(table.rename(columns={name: "valid"})) == ("0/0/8", 8)
 
@@ -822,8 +758,8 @@ def test_rows_that_may_not_be_valid_are_asked_about(name):
     ],
 )
 def test_ordinary_columns_do_not_leave_out_rows(name, cells):
-    rows = [{"item": n, **AB, "winner": "alpha", name: cells[n % len(cells)]} for n in range(12)]
-    assert counts(pd.DataFrame(rows), columns={"prompt_id": ""}) == ("12/0/0", 12)
+    table = items(12, winner="alpha", **{name: cells})
+    assert counts(table, columns={"prompt_id": ""}) == ("12/0/0", 12)
 
 
 @pytest.mark.parametrize(
@@ -846,15 +782,11 @@ def test_columns_that_name_the_raters_of_slots_are_read(who, what):
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        {"item": 1, **AB, "winner": "A"},
-        {"item": 1, "winner": "alpha", "loser": "beta"},
-        {"item": 1, **AB, "fluency": "A", "style": "B"},
-    ],
+    "columns",
+    [{"winner": "A"}, {"winner": "alpha", "loser": "beta"}, {"fluency": "A", "style": "B"}],
 )
-def test_repeated_header_in_joined_files_is_refused(tmp_path, row):
-    table = pd.DataFrame([row | {"item": n} for n in range(12)]).to_csv(index=False)
+def test_repeated_header_in_joined_files_is_refused(tmp_path, columns):
+    table = items(12, **columns).to_csv(index=False)
     path = tmp_path / "joined.csv"
     path.write_text(table + table)
     assert "the header is repeated on line 14" in refusal(path)
@@ -871,17 +803,16 @@ def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
     "name", ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)"]
 )
 def test_aggregate_of_raters_is_no_rater(name):
-    table = rated("item", raters=3).assign(winner="model_a")
+    table = rated("item").assign(winner="model_a")
     summed = rated("item", raters=1).assign(rater=name, winner="model_b")
     assert counts(pd.concat([table, summed])) == ("60/0/0", 20)
-    wide = pd.DataFrame({"item": n, **AB, "rater_1": "A", "rater_2": "A", name: "B"} for n in range(20))
+    wide = items(20, rater_1="A", rater_2="A", **{name: "B"})
     assert counts(wide) == ("40/0/0", 20)
 
 
 def test_criterion_may_have_the_name_true():
-    rows = [{"item": n, **AB, "rater": "r", "fluent": "A", "coherent": "A", "true": "B"} for n in range(12)]
-    verdicts = analysis.read(pd.DataFrame(rows), columns={"headings": "criterion"})
-    assert verdicts["criterion"].nunique() == 3
+    table = items(12, rater="r", fluent="A", coherent="A", true="B")
+    assert analysis.read(table, columns={"headings": "criterion"})["criterion"].nunique() == 3
 
 
 @pytest.mark.parametrize(
@@ -903,8 +834,8 @@ def test_criterion_may_have_the_name_true():
 )
 def test_column_that_may_name_method_a_is_refused(name, cells):
     """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
-    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
-    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+    table = items(12, rater="r", choice=("A", "B"), **{name: cells})
+    assert f"the column '{name}' may say that sides changed" in refusal(table)
 
 
 @pytest.mark.parametrize(
@@ -917,19 +848,25 @@ def test_column_that_may_name_method_a_is_refused(name, cells):
         ("inverse_problem", ("yes", "no")),
         ("speeding_ticket", ("yes", "no")),
         ("golden_age", ("yes", "no")),
+        *(
+            (heading, cells)
+            for heading in ("Duration (in seconds)", "WorkTimeInSeconds", "First Language", "random_seed")
+            for cells in ("3", ("3", "5"))
+        ),
+        ("residence", ("3", "5")),
     ],
 )
 def test_unrelated_column_does_not_change_what_letters_mean(name, cells):
-    rows = [{"item": n, **AB, "rater": "r", "choice": "AB"[n % 2], name: cells[n % 2]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("6/0/6", 12)
+    table = items(12, rater="r", choice=("A", "B"), **{name: cells})
+    assert counts(table) == ("6/0/6", 12)
 
 
 def test_letters_do_not_name_methods_declared_by_the_user():
-    rows = [{"item": n, "rater": "r", "choice": "AB"[n % 2]} for n in range(12)]
-    message = refusal(pd.DataFrame(rows), verdicts={"ours": "ours", "base": "base"})
+    table = items(12, rater="r", choice=("A", "B")).drop(columns=[*AB])
+    message = refusal(table, verdicts={"ours": "ours", "base": "base"})
     assert "'A' and 'B' name sides" in message
     assert "--set 'verdicts.\"A\"=SIDE'" in message
-    assert counts(pd.DataFrame(rows), verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
+    assert counts(table, verdicts={"A": "ours", "B": "base"}) == ("6/0/6", 12)
 
 
 @pytest.mark.parametrize(
@@ -937,11 +874,8 @@ def test_letters_do_not_name_methods_declared_by_the_user():
     [("reasoning_effort", ("low", "high")), ("reasoning_effort", (None, "high")), ("decoding", ("k", "p"))],
 )
 def test_method_with_several_settings_is_refused(name, cells):
-    rows = [
-        {"item": n, **AB, "rater": "r", "choice": "A", f"{name}_a": cells[n % 2], f"{name}_b": cells[0]}
-        for n in range(12)
-    ]
-    table = pd.DataFrame(rows)
+    settings = {f"{name}_a": cells, f"{name}_b": cells[0]}
+    table = items(12, rater="r", choice="A", **settings)
     assert f"the method 'alpha' has the {name}_a" in refusal(table)
     assert counts(table.assign(**{f"{name}_a": cells[1]})) == ("12/0/0", 12)
     assert counts(table.assign(**{f"{name}_b": table[f"{name}_a"]})) == ("12/0/0", 12)
@@ -949,15 +883,14 @@ def test_method_with_several_settings_is_refused(name, cells):
 
 def test_methods_in_two_files_are_refused(tmp_path):
     """The letters may be those of the columns, or those of the file of items."""
-    rows = [{"item": n, **AB, "rater": "r", "winner": "A"} for n in range(12)]
-    items = [{"item": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(12)]
-    paths = write_tables(tmp_path, answers=pd.DataFrame(rows), key=pd.DataFrame(items))
+    answers = items(12, rater="r", winner="A")
+    key = pd.DataFrame({"item": range(12), "A": ["alpha", "beta"] * 6, "B": ["beta", "alpha"] * 6})
+    paths = write_tables(tmp_path, answers=answers, key=key)
     assert "another file has other methods for the same items" in refusal(paths)
-    pd.DataFrame(rows)[["item", *AB]].assign(prompt="one").to_csv(paths[1], index=False)
-    assert set(analysis.read(paths, rater_kind="person")["prompt_id"]) == {"one"}
-    pd.DataFrame(items).to_csv(paths[1], index=False)
-    pd.DataFrame(rows).drop(columns=list(AB)).to_csv(paths[0], index=False)
-    assert list(analysis.read(paths, rater_kind="person")["verdict"]) == ["alpha", "beta"] * 6
+    write_tables(tmp_path, key=items(12, prompt="one"))
+    assert set(analysis.read(paths)["prompt_id"]) == {"one"}
+    write_tables(tmp_path, key=key, answers=answers.drop(columns=[*AB]))
+    assert list(analysis.read(paths)["verdict"]) == ["alpha", "beta"] * 6
 
 
 @pytest.mark.parametrize("name", ["response_id", "rater"])
@@ -1032,31 +965,19 @@ def test_texts_of_tasks_can_be_the_prompt(tmp_path):
 
 
 def test_read_table_keeps_its_declarations():
-    rows = [
-        {"pair_id": f"{n}-{m}", "topic": n, **AB, "rater": "r", "winner": "A"}
-        for n in range(5)
-        for m in "xyz"
-    ]
-    assert "columns.prompt_id=topic" in refusal(pd.DataFrame(rows))
-    table = analysis.read(pd.DataFrame(rows), columns={"prompt_id": ""}, rater_kind="person")
-    assert counts(table) == ("15/0/0", 15)
-
-
-@pytest.mark.parametrize(
-    "heading", ["Duration (in seconds)", "WorkTimeInSeconds", "First Language", "random_seed", "residence"]
-)
-@pytest.mark.parametrize("cells", [("3", "3"), ("3", "5")])
-def test_column_about_raters_does_not_change_sides(heading, cells):
-    rows = [{"item": n, **AB, "verdict": "A" if n < 13 else "B", heading: cells[n % 2]} for n in range(20)]
-    assert counts(pd.DataFrame(rows)) == ("13/0/7", 20)
+    topics = [n // 3 for n in range(15)]
+    table = items(15, topic=topics, rater="r", winner="A").rename(columns={"item": "pair_id"})
+    assert "columns.prompt_id=topic" in refusal(table)
+    verdicts = analysis.read(table, columns={"prompt_id": ""}, rater_kind="person")
+    assert counts(verdicts) == ("15/0/0", 15)
 
 
 def test_instruction_for_all_rows_is_not_the_prompt():
     """With one prompt alone, all pairs share it."""
-    rows = [{"prompt": f"Why {n}?", **AB, "winner": "alpha", "instruction": "Pick one."} for n in range(24)]
-    assert counts(pd.DataFrame(rows)) == ("24/0/0", 24)
-    without_prompts = pd.DataFrame(rows).drop(columns="prompt").assign(item=range(24), rater="ann")
-    assert counts(without_prompts) == ("24/0/0", 1)
+    prompts = [f"Why {n}?" for n in range(24)]
+    table = items(24, winner="alpha", instruction="Pick one.", rater="ann")
+    assert counts(table.assign(prompt=prompts)) == ("24/0/0", 24)
+    assert counts(table) == ("24/0/0", 1)
 
 
 def both_orders(**columns):
@@ -1116,25 +1037,19 @@ def test_named_methods_in_both_orders_are_two_showings():
     [{"margin": 0}, {"chosen_rating": 4, "rejected_rating": 4}, {"chosen_score": 1, "rejected_score": 1}],
 )
 def test_equal_ratings_are_ties(ratings):
-    rows = [
-        {"prompt": n, "chosen": "alpha", "rejected": "beta", **dict.fromkeys(ratings, n)} for n in range(12)
-    ]
+    table = pd.DataFrame({"prompt": range(12), "chosen": "alpha", "rejected": "beta"})
     for number, (name, value) in enumerate(ratings.items()):
-        for n, row in enumerate(rows):
-            row[name] = value if n < 4 else value + n + number
-    assert counts(pd.DataFrame(rows)) == ("8/4/0", 12)
-    assert counts(pd.DataFrame([{**row, "score_a": 4, "score_b": 4} for row in rows])) == ("8/4/0", 12)
+        table[name] = [value if n < 4 else value + n + number for n in range(12)]
+    assert counts(table) == ("8/4/0", 12)
+    assert counts(table.assign(score_a=4, score_b=4)) == ("8/4/0", 12)
 
 
 @pytest.mark.parametrize(("last", "expected"), [((5, 4), "8/4/0"), ((4, 5), "12/0/0")])
 def test_equal_scores_are_ties_if_no_score_contradicts_a_winner(last, expected):
     """Four rows have equal scores. If the loser of another row has the higher score, scores say nothing."""
-    scores = [(4, 4)] * 4 + [(4, 3)] * 4 + [last] * 4
-    rows = [
-        {"prompt": n, "winner": "alpha", "loser": "beta", "score_1": first, "score_2": second}
-        for n, (first, second) in enumerate(scores)
-    ]
-    assert counts(pd.DataFrame(rows)) == (expected, 12)
+    scores = {"score_1": (4, 4, last[0]), "score_2": (4, 3, last[1])}
+    table = items(12, winner="alpha", loser="beta", **scores).rename(columns={"item": "prompt"})
+    assert counts(table.drop(columns=[*AB])) == (expected, 12)
 
 
 def test_score_of_one_text_is_no_verdict():
@@ -1174,12 +1089,9 @@ def test_columns_of_methods_are_found_by_their_cells(names, is_changing):
 
 
 def test_columns_that_contradict_each_other_about_sides_are_refused():
-    rows = [
-        {"item": n, "left": "alpha", "right": "beta", "rater": "r", "winner": "left"}
-        | {"first_system": ("alpha", "beta")[n % 2], "second_system": ("beta", "alpha")[n % 2]}
-        for n in range(12)
-    ]
-    assert "the methods could be left and right and first_system" in refusal(pd.DataFrame(rows))
+    methods = {"first_system": ("alpha", "beta"), "second_system": ("beta", "alpha")}
+    table = items(12, left="alpha", right="beta", winner="left", **methods).drop(columns=[*AB])
+    assert "the methods could be left and right and first_system" in refusal(table)
 
 
 @pytest.mark.parametrize("name", ["judge1", "Judge A", "judge_07"])

@@ -6,6 +6,7 @@ import io
 import json
 import tomllib
 import zipfile
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,9 +22,9 @@ from guard_eval.texts.systems import find_texts
 QUESTIONS = [f"Why does plant {n} need rain?" for n in range(4)]
 
 
-def write(folder, name, rows, *, ends="\n"):
+def write(name, rows, *, ends="\n"):
     """Write rows as CSV, JSON or JSON lines, and return the file's name."""
-    path = folder / name
+    path = Path(name)
     path.parent.mkdir(exist_ok=True)
     if name.endswith(".csv"):
         text = io.StringIO(newline="")
@@ -47,18 +48,18 @@ def rows_of(*names, prompt="prompt", text="text", heading="", questions=QUESTION
     ]
 
 
-def plain(folder, name, **options):
+def plain(name, **options):
     """Write a system's texts without its name."""
-    return write(folder, f"{name}.jsonl", rows_of(name, **options))
+    return write(f"{name}.jsonl", rows_of(name, **options))
 
 
-def alpaca(folder, name):
+def alpaca(name):
     """Return a file as AlpacaEval's model_outputs.json."""
     rows = rows_of(name, prompt="instruction", text="output", heading="generator", dataset="helpful_base")
-    return write(folder, f"{name}/model_outputs.json", rows)
+    return write(f"{name}/model_outputs.json", rows)
 
 
-def samples(folder, name, *, nested):
+def samples(name, *, nested):
     """Return a file as lm-evaluation-harness' samples, old or new."""
     rows = [
         {
@@ -76,24 +77,47 @@ def samples(folder, name, *, nested):
         for filter_name, extracted in (("strict-match", "[invalid]"), ("flexible-extract", "18"))
         for number, question in enumerate(QUESTIONS)
     ]
-    return write(folder, f"{name}.jsonl", rows)
+    return write(f"{name}.jsonl", rows)
 
 
-def wide(folder, *names, **more):
+def wide(*names, **more):
     rows = [
         {"prompt": question} | {name: f"{name} on {question}" for name in names} | more
         for question in QUESTIONS
     ]
-    return write(folder, "wide.csv", rows)
+    return write("wide.csv", rows)
 
 
 SHAPES = {
-    "alpaca_eval": lambda folder: [alpaca(folder, "x"), alpaca(folder, "y")],
-    "lm-eval": lambda folder: [samples(folder, "x", nested=False), samples(folder, "y", nested=True)],
-    "a column for each": lambda folder: [wide(folder, "x", "y")],
-    "a row for each": lambda folder: [write(folder, "long.jsonl", rows_of("x", "y", heading="method"))],
-    "a file for each": lambda folder: [plain(folder, "x"), plain(folder, "y")],
+    "alpaca_eval": lambda: [alpaca("x"), alpaca("y")],
+    "lm-eval": lambda: [samples("x", nested=False), samples("y", nested=True)],
+    "a column for each": lambda: [wide("x", "y")],
+    "a row for each": lambda: [write("long.jsonl", rows_of("x", "y", heading="method"))],
+    "a file for each": lambda: [plain("x"), plain("y")],
 }
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def read_texts(run):
+    """Return a function that makes a study of texts, and returns the texts in it."""
+
+    def read(*arguments):
+        ran = run("new", "s", "--texts", *arguments)
+        assert (ran.code, ran.err) == (0, "")
+        return texts_of("s")
+
+    return read
+
+
+@pytest.fixture
+def refuse(run):
+    """Return a function that returns the message of a refusal."""
+    return lambda *arguments: run("new", "s", "--texts", *arguments).refused()
 
 
 def texts_of(folder):
@@ -111,12 +135,12 @@ EXPECTED = {name: {question: f"{name} on {question}" for question in QUESTIONS} 
 
 
 @pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
-def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
-    ran = run("new", "s", "--texts", *make(tmp_path))
+def test_every_file_layout_gives_the_same_study(run, make):
+    ran = run("new", "s", "--texts", *make())
     assert (ran.code, ran.err) == (0, "")
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
     assert "x: 4 texts from" in ran.out
-    row = read_json_lines(tmp_path / "s" / "texts" / "x.jsonl")[0]
+    row = read_json_lines(Path("s/texts/x.jsonl"))[0]
     assert row.keys() == {"id", "text"}
     assert "set task in study.toml" in ran.out
     assert "4 pairs, 4 new. People will rate 4 of them, 4 people each" in run("pair", "s").out
@@ -127,12 +151,12 @@ def test_every_file_layout_gives_the_same_study(run, tmp_path, make):
 def test_further_texts_of_a_sample_are_reported(run, tmp_path):
     """lm-evaluation-harness with several repeats of each prompt."""
     for name in ("x", "y"):
-        file = tmp_path / samples(tmp_path, name, nested=False)
+        file = tmp_path / samples(name, nested=False)
         rows = [row | {"resps": [[*row["resps"][0], "again"]]} for row in read_json_lines(file)]
-        write(tmp_path, file.name, rows)
+        write(file.name, rows)
     ran = run("new", "s", "--texts", "x.jsonl", "y.jsonl")
     assert "x: 4 texts from x.jsonl (4 exact duplicates left out; only the first of several texts" in ran.out
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
 
 
 def chat(question, answer, role="role", words="content", names=("user", "assistant")):
@@ -205,27 +229,25 @@ WITHOUT_PROMPTS = {
 
 
 @pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
-def test_nested_records_of_tools_are_read(run, tmp_path, make):
+def test_nested_records_of_tools_are_read(read_texts, make):
     for name in ("x", "y"):
-        write(tmp_path, f"{name}.jsonl", [make(question, f"{name} on {question}") for question in QUESTIONS])
-    ran = run("new", "s", "--texts", "x.jsonl", "y.jsonl")
-    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+        write(f"{name}.jsonl", [make(question, f"{name} on {question}") for question in QUESTIONS])
+    assert read_texts("x.jsonl", "y.jsonl") == EXPECTED
 
 
 @pytest.mark.parametrize("make", WITHOUT_PROMPTS.values(), ids=WITHOUT_PROMPTS)
-def test_answers_of_servers_find_their_prompts(run, tmp_path, make):
+def test_answers_of_servers_find_their_prompts(read_texts, make):
     """The file of prompts is the input of a batch. Only answers with its ids may come in another order."""
     ids = [f"q-{number}" for number in range(4)]
     requests = [
         {"custom_id": name, "body": {"model": "m", "messages": [{"role": "user", "content": question}]}}
         for name, question in zip(ids, QUESTIONS, strict=True)
     ]
-    write(tmp_path, "requests.jsonl", requests)
+    write("requests.jsonl", requests)
     for name in ("x", "y"):
         rows = [make(n, f"{name} on {q}") for n, q in zip(ids, QUESTIONS, strict=True)]
-        write(tmp_path, f"{name}.jsonl", rows if "context" in rows[0] else rows[::-1])
-    ran = run("new", "s", "--prompts", "requests.jsonl", "--texts", "x.jsonl", "y.jsonl")
-    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
+        write(f"{name}.jsonl", rows if "context" in rows[0] else rows[::-1])
+    assert read_texts("x.jsonl", "y.jsonl", "--prompts", "requests.jsonl") == EXPECTED
 
 
 @pytest.mark.parametrize("make", [lambda words: words, lambda words: {"content": words}])
@@ -263,7 +285,7 @@ def test_question_with_one_turn_is_a_prompt(run, tmp_path, make):
     ],
     ids=["promptfoo", "a summary", "a policy"],
 )
-def test_results_of_several_systems_are_read(run, tmp_path, make):
+def test_results_of_several_systems_are_read(read_texts, make):
     rows = [
         {
             "provider": {"id": name},
@@ -273,45 +295,41 @@ def test_results_of_several_systems_are_read(run, tmp_path, make):
         for q in QUESTIONS
         for name in ("x", "y")
     ]
-    run("new", "s", "--texts", write(tmp_path, "all.json", make(rows)))
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert read_texts(write("all.json", make(rows))) == EXPECTED
 
 
 @pytest.mark.parametrize("key", ["id", "question"])
-def test_values_of_nested_objects_name_the_prompts(run, tmp_path, key):
+def test_values_of_nested_objects_name_the_prompts(read_texts, key):
     """Beside prompts in another order, their order would give the texts of other prompts."""
     prompts = [{"id": f"q{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
     docs = [{"id": row["id"], "question": row["prompt"]}[key] for row in prompts]
     for name in ("x", "y"):
         texts = [f"{name} on {question}" for question in QUESTIONS]
         rows = [{"doc": {key: doc}, "text": text} for doc, text in zip(docs, texts, strict=True)]
-        write(tmp_path, f"{name}.jsonl", rows)
-    run("new", "s", "--prompts", write(tmp_path, "p.jsonl", prompts[::-1]), "--texts", "x.jsonl", "y.jsonl")
-    assert texts_of(tmp_path / "s") == EXPECTED
+        write(f"{name}.jsonl", rows)
+    assert read_texts("x.jsonl", "y.jsonl", "--prompts", write("p.jsonl", prompts[::-1])) == EXPECTED
 
 
 @pytest.mark.parametrize("is_by_system", [False, True])
-def test_ids_as_keys_of_objects_name_the_prompts(run, tmp_path, is_by_system):
+def test_ids_as_keys_of_objects_name_the_prompts(read_texts, is_by_system):
     """{system: {id: text}} and {id: {system: text}} beside prompts in another order."""
     texts = {name: {f"q-{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)} for name in ("x", "y")}
     by_id = {key: {name: texts[name][key] for name in texts} for key in texts["x"]}
-    (tmp_path / "all.json").write_text(json.dumps(texts if is_by_system else by_id))
+    (Path("all.json")).write_text(json.dumps(texts if is_by_system else by_id))
     rows = [{"id": f"q-{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
-    run("new", "s", "--prompts", write(tmp_path, "p.jsonl", rows[::-1]), "--texts", "all.json")
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert read_texts("all.json", "--prompts", write("p.jsonl", rows[::-1])) == EXPECTED
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_systems_inside_a_record_are_read(run, tmp_path, by_name):
+def test_systems_inside_a_record_are_read(read_texts, by_name):
     """UltraFeedback has a list of models and texts in each record, and others an object."""
     rows = []
     for question in QUESTIONS:
         texts = {name: f"{name} on {question}" for name in ("x", "y")}
         items = [{"id": name, "model": name, "response": text} for name, text in texts.items()]
         rows.append({"instruction": question, "responses": texts if by_name else items})
-    write(tmp_path, "all.json", rows)
-    assert run("new", "s", "--texts", "all.json").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    write("all.json", rows)
+    assert read_texts("all.json") == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -323,36 +341,35 @@ def test_systems_inside_a_record_are_read(run, tmp_path, by_name):
         {"request": {"content": "A question."}},
     ],
 )
-def test_nested_values_beside_a_text_are_no_texts(run, tmp_path, more):
-    write(tmp_path, "all.jsonl", rows_of("x", "y", heading="system", **more))
-    assert run("new", "s", "--texts", "all.jsonl").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+def test_nested_values_beside_a_text_are_no_texts(read_texts, more):
+    write("all.jsonl", rows_of("x", "y", heading="system", **more))
+    assert read_texts("all.jsonl") == EXPECTED
 
 
-def test_prompts_keep_their_nested_answers(run, tmp_path):
+def test_prompts_keep_their_nested_answers(read_texts):
     rows = [
         {"id": n, "prompt": q, "refs": [{"model": m, "text": m} for m in "ab"]}
         for n, q in enumerate(QUESTIONS)
     ]
-    files = [plain(tmp_path, name) for name in ("x", "y")]
-    assert run("new", "s", "--prompts", write(tmp_path, "p.jsonl", rows), "--texts", *files).code == 0
+    files = [plain(name) for name in ("x", "y")]
+    read_texts(*files, "--prompts", write("p.jsonl", rows))
 
 
-def test_chats_with_other_words_than_the_prompt_are_refused(run, tmp_path):
+def test_chats_with_other_words_than_the_prompt_are_refused(refuse):
     """The record's prompt may be a template, and the chat has the whole prompt."""
     rows = [{"prompt": "Answer.", "messages": chat(q, f"x on {q}")} for q in QUESTIONS]
-    message = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y")).refused()
+    message = refuse(write("x.jsonl", rows), plain("y"))
     assert "'messages' differs between texts of one prompt" in message
 
 
-def test_sides_inside_a_record_are_refused(run, tmp_path):
+def test_sides_inside_a_record_are_refused(refuse):
     rows = [{"prompt": q, "responses": {"response_a": f"A {q}", "response_b": f"B {q}"}} for q in QUESTIONS]
-    assert "are sides" in run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows)).refused()
+    assert "are sides" in refuse(write("x.jsonl", rows))
 
 
-def test_arrays_inside_objects_of_data_frames_are_read(tmp_path):
+def test_arrays_inside_objects_of_data_frames_are_read():
     rows = rows_of("x", "y", heading="system", meta={"tags": pd.array([1, 2]).to_numpy()})
-    assert new(tmp_path / "s", texts=[pd.DataFrame(rows)]).systems == {"x": 4, "y": 4}
+    assert new("s", texts=[pd.DataFrame(rows)]).systems == {"x": 4, "y": 4}
 
 
 @pytest.mark.parametrize(
@@ -365,11 +382,11 @@ def test_arrays_inside_objects_of_data_frames_are_read(tmp_path):
         (["news", "news", "tale", "tale"], "rank", ["tale", "news", "tale", "news"]),
     ],
 )
-def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, heading, of_texts):
+def test_doubtful_values_of_prompts_are_asked_about(run, of_prompts, heading, of_texts):
     """A measurement or an answer, which happens to equal another prompt's, would move a text there."""
     source = [{"id": f"q{n}", "prompt": q, "rank": of_prompts[n]} for n, q in enumerate(QUESTIONS)]
-    files = write_texts_of_x_and_y(tmp_path, heading, zip(of_texts, QUESTIONS, strict=True))
-    run_new = run("new", "s", "--common", "--prompts", write(tmp_path, "p.jsonl", source), "--texts", *files)
+    files = write_texts_of_x_and_y(heading, zip(of_texts, QUESTIONS, strict=True))
+    run_new = run("new", "s", "--common", "--prompts", write("p.jsonl", source), "--texts", *files)
     assert f"{heading!r} has" in run_new.refused()
 
 
@@ -392,9 +409,9 @@ def test_doubtful_values_of_prompts_are_asked_about(run, tmp_path, of_prompts, h
         ({"prompt": "Q", "response": {"answer": "A"}}, "'response' is {'answer': 'A'}; it must be a string"),
     ],
 )
-def test_unclear_nested_records_are_refused(run, tmp_path, row, message):
-    write(tmp_path, "x.jsonl", [row])
-    assert message in run("new", "s", "--texts", "x.jsonl", plain(tmp_path, "y")).refused()
+def test_unclear_nested_records_are_refused(refuse, row, message):
+    write("x.jsonl", [row])
+    assert message in refuse("x.jsonl", plain("y"))
 
 
 @pytest.mark.parametrize(
@@ -405,19 +422,19 @@ def test_unclear_nested_records_are_refused(run, tmp_path, row, message):
         {"result": {"type": "errored", "error": {"type": "overloaded"}}},
     ],
 )
-def test_failed_request_of_a_batch_is_a_missing_text(run, tmp_path, failure):
-    write(tmp_path, "p.jsonl", [{"custom_id": f"q{n}", "prompt": q} for n, q in enumerate([*QUESTIONS, "Q"])])
+def test_failed_request_of_a_batch_is_a_missing_text(run, failure):
+    write("p.jsonl", [{"custom_id": f"q{n}", "prompt": q} for n, q in enumerate([*QUESTIONS, "Q"])])
     for name in ("x", "y"):
         texts = [f"{name} on {question}" for question in QUESTIONS]
         rows = [{"custom_id": f"q{n}", "response": {"body": complete(text)}} for n, text in enumerate(texts)]
-        write(tmp_path, f"{name}.jsonl", [*rows, {"custom_id": "q4"} | failure])
+        write(f"{name}.jsonl", [*rows, {"custom_id": "q4"} | failure])
     command = ("new", "s", "--prompts", "p.jsonl", "--texts", "x.jsonl", "y.jsonl")
     assert "x in x.jsonl has no text to 1 of 5" in run(*command).refused()
     assert run(*command, "--common").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
 
 
-def test_several_texts_of_an_answer_are_counted(run, tmp_path):
+def test_several_texts_of_an_answer_are_counted(run):
     """The first of several texts is read, and an answer without content is no text."""
     for name in ("x", "y"):
         contents = [f"{name} on {question}" for question in QUESTIONS]
@@ -425,178 +442,175 @@ def test_several_texts_of_an_answer_are_counted(run, tmp_path):
             {"prompt": question, "choices": [*complete(content)["choices"], {"text": "again"}]}
             for question, content in zip(QUESTIONS, contents, strict=True)
         ]
-        write(tmp_path, f"{name}.jsonl", [*rows, {"prompt": "Q"} | complete(None)])
+        write(f"{name}.jsonl", [*rows, {"prompt": "Q"} | complete(None)])
     files = ("--texts", "x.jsonl", "y.jsonl")
     assert "x in x.jsonl has no text to 1 of 5, such as 0005: 'Q'" in run("new", "s", *files).refused()
     ran = run("new", "s", "--common", *files)
     assert "x: 4 texts from x.jsonl (only the first of several texts is read in 4 records)" in ran.out
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
 
 
-def test_lines_of_plain_text_are_texts_in_order(run, tmp_path):
-    (tmp_path / "source.txt").write_text("\n".join(QUESTIONS))
+def test_lines_of_plain_text_are_texts_in_order(run, refuse):
+    (Path("source.txt")).write_text("\n".join(QUESTIONS))
     for name in ("x", "y"):
-        (tmp_path / f"{name}.txt").write_text("".join(f"{name} on {question}\n" for question in QUESTIONS))
-    message = run("new", "s", "--texts", "x.txt", "y.txt").refused()
+        (Path(f"{name}.txt")).write_text("".join(f"{name} on {question}\n" for question in QUESTIONS))
+    message = refuse("x.txt", "y.txt")
     assert "no text has a prompt beside it" in message
     ran = run("new", "s", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "x: 4 texts from x.txt (in the order of the prompts)" in ran.out
-    assert texts_of(tmp_path / "s") == EXPECTED
-    (tmp_path / "y.txt").write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
+    assert texts_of("s") == EXPECTED
+    (Path("y.txt")).write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
     ran = run("new", "blank", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "y: 4 texts from y.txt (in the order of the prompts; 2 empty)" in ran.out
-    (tmp_path / "y.txt").write_text(
-        "".join(f"q{n}\ty on {question}\n" for n, question in enumerate(QUESTIONS))
-    )
+    (Path("y.txt")).write_text("".join(f"q{n}\ty on {question}\n" for n, question in enumerate(QUESTIONS)))
     ran = run("new", "tabs", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "y.txt has no column named text" in ran.refused()
 
 
-def test_three_systems_are_all_compared(run, tmp_path):
-    assert run("new", "s", "--texts", wide(tmp_path, "x", "y", "z")).code == 0
-    compared = Study.open(tmp_path / "s").settings.pairs.compare
+def test_three_systems_are_all_compared(read_texts):
+    read_texts(wide("x", "y", "z"))
+    compared = Study.open("s").settings.pairs.compare
     assert compared == [["x", "y"], ["x", "z"], ["y", "z"]]
 
 
-def with_own_ids(folder, name, *, first=0, questions=QUESTIONS):
+def with_own_ids(name, *, first=0, questions=QUESTIONS):
     rows = [row | {"id": first + n} for n, row in enumerate(rows_of(name, questions=questions))]
-    return write(folder, f"{name}.jsonl", rows)
+    return write(f"{name}.jsonl", rows)
 
 
-def test_same_id_in_two_files_may_be_two_prompts(run, tmp_path):
+def test_same_id_in_two_files_may_be_two_prompts(run, read_texts):
     """The same id is another prompt in the other file, whose order is reversed."""
-    file = with_own_ids(tmp_path, "x")
-    other = with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
-    assert run("new", "s", "--texts", file, other).code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
-    assert run("new", "t", "--texts", file, with_own_ids(tmp_path, "z", first=7)).code == 0
-    assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
+    file = with_own_ids("x")
+    other = with_own_ids("y", questions=QUESTIONS[::-1])
+    assert read_texts(file, other) == EXPECTED
+    assert run("new", "t", "--texts", file, with_own_ids("z", first=7)).code == 0
+    assert len(read_prompts(Path("t/prompts.jsonl"))) == 4
 
 
-def test_prompts_match_by_text_if_one_file_lacks_ids(run, tmp_path):
-    files = with_own_ids(tmp_path, "x", first=1), plain(tmp_path, "y")
-    assert run("new", "s", "--texts", *files).code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+def test_prompts_match_by_text_if_one_file_lacks_ids(read_texts):
+    files = with_own_ids("x", first=1), plain("y")
+    assert read_texts(*files) == EXPECTED
 
 
-def test_prompt_with_two_ids_is_one_prompt(run, tmp_path):
+def test_prompt_with_two_ids_is_one_prompt(run):
     """Row numbers as ids tell two samples of a prompt apart; they make no independent prompts."""
-    files = [with_own_ids(tmp_path, name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
+    files = [with_own_ids(name, questions=[q for q in QUESTIONS for _ in "ab"]) for name in "xy"]
     for file in files:
-        rows = read_json_lines(tmp_path / file)
-        write(tmp_path, file, [row | {"text": f"{row['text']} {row['id']}"} for row in rows])
+        rows = read_json_lines(Path(file))
+        write(file, [row | {"text": f"{row['text']} {row['id']}"} for row in rows])
     assert "8 texts from x.jsonl (4 prompts)" in run("new", "s", "--texts", *files).out
-    assert len(pair(Study.open(tmp_path / "s")).pairs) == 4
+    assert len(pair(Study.open("s")).pairs) == 4
 
 
-def test_line_ends_and_unicode_form_do_not_distinguish_prompts(run, tmp_path):
+def test_line_ends_and_unicode_form_do_not_distinguish_prompts(run):
     accented = ["Café au lait:\nhow much?", *QUESTIONS]
     composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
     rows = [{"prompt": question, "text": f"y {question}"} for question in composed]
-    files = plain(tmp_path, "x", questions=accented), write(tmp_path, "y.csv", rows, ends="\r\n")
+    files = plain("x", questions=accented), write("y.csv", rows, ends="\r\n")
     ran = run("new", "s", "--texts", *files)
     assert (ran.code, ran.err) == (0, "")
-    assert len(read_prompts(tmp_path / "s" / "prompts.jsonl")) == 5
+    assert len(read_prompts(Path("s/prompts.jsonl"))) == 5
 
 
-def test_three_texts_per_prompt_become_runs(run, tmp_path):
+def test_three_texts_per_prompt_become_runs(run):
     rows = [{"prompt": question, "text": f"x {n} {question}"} for n in range(3) for question in QUESTIONS]
-    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", [*rows, rows[0]]), plain(tmp_path, "y"))
+    ran = run("new", "s", "--texts", write("x.jsonl", [*rows, rows[0]]), plain("y"))
     assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicate left out)" in ran.out
-    study = Study.open(tmp_path / "s")
+    study = Study.open("s")
     texts = find_texts(study, ["x"], read_prompts(study.prompts_path))["x"]
     assert [text.text for (prompt, _), text in texts.items() if prompt == "0001"] == [
         f"x {n} {QUESTIONS[0]}" for n in range(3)
     ]
 
 
-def test_systems_with_different_prompts_are_refused(run, tmp_path):
-    files = plain(tmp_path, "x"), plain(tmp_path, "y", questions=QUESTIONS[:3])
-    message = run("new", "s", "--texts", *files).refused()
+def test_systems_with_different_prompts_are_refused(run, refuse):
+    files = plain("x"), plain("y", questions=QUESTIONS[:3])
+    message = refuse(*files)
     assert "y in y.jsonl has no text to 1 of 4, such as 0004: 'Why does plant 3 need rain?'" in message
     assert "on the 3 prompts that all have: --common" in message
-    assert not (tmp_path / "s").exists()
+    assert not (Path("s")).exists()
     ran = run("new", "s", "--common", "--texts", *files)
     assert "x: 3 texts from x.jsonl (1 text for other prompts left out)" in ran.out
-    assert len(pair(Study.open(tmp_path / "s")).pairs) == 3
+    assert len(pair(Study.open("s")).pairs) == 3
 
 
-def test_too_many_planned_ratings_are_refused(run, tmp_path, monkeypatch):
-    run("new", "s", "--texts", plain(tmp_path, "x"), plain(tmp_path, "y"))
+def test_too_many_planned_ratings_are_refused(run, monkeypatch):
+    run("new", "s", "--texts", plain("x"), plain("y"))
     monkeypatch.setattr("guard_eval.texts.pair._MOST_RATINGS", 1000)
     message = run("pair", "s", "--set", "annotation.raters_per_pair=251").refused()
     assert "plans 1,004 ratings by people, and at most 1,000 are possible; lower annotation.raters" in message
     assert run("pair", "s", "--set", "annotation.raters_per_pair=250").code == 0
 
 
-def test_equal_ids_with_prompts_cut_differently_are_refused(run, tmp_path):
+def test_equal_ids_with_prompts_cut_differently_are_refused(refuse):
     for name, end in (("x", 12), ("y", 14)):
         rows = [
             {"id": f"p{n}", "prompt": question[:end], "text": name} for n, question in enumerate(QUESTIONS)
         ]
-        write(tmp_path, f"{name}.jsonl", rows)
-    message = run("new", "s", "--common", "--texts", "x.jsonl", "y.jsonl").refused()
+        write(f"{name}.jsonl", rows)
+    message = refuse("x.jsonl", "y.jsonl", "--common")
     assert "x in x.jsonl has no text to 1 of 2" in message
     assert "4 ids stand for other words in another file" in message
     assert "--common" not in message
 
 
-def test_ids_of_several_prompts_need_prompts(run, tmp_path):
+def test_ids_of_several_prompts_need_prompts(read_texts, refuse):
     """An id stands for one prompt in x and for another prompt in y, and z has ids alone."""
-    files = with_own_ids(tmp_path, "x"), with_own_ids(tmp_path, "y", questions=QUESTIONS[::-1])
-    bare = write(tmp_path, "z.jsonl", [{"id": n, "text": f"z on {q}"} for n, q in enumerate(QUESTIONS)])
+    files = with_own_ids("x"), with_own_ids("y", questions=QUESTIONS[::-1])
+    bare = write("z.jsonl", [{"id": n, "text": f"z on {q}"} for n, q in enumerate(QUESTIONS)])
     for order in ([*files, bare], [bare, *files[::-1]]):
-        message = run("new", "s", "--common", "--texts", *order).refused()
+        message = refuse(*order, "--common")
         assert "4 texts by z in z.jsonl have an id and no prompt, and the id stands for several" in message
         assert f"'0' is {QUESTIONS[0]!r} and {QUESTIONS[3]!r}" in message
-    source = write(tmp_path, "source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
-    assert run("new", "s", "--prompts", source, "--texts", *files, bare).code == 0
-    assert texts_of(tmp_path / "s")["z"] == {question: f"z on {question}" for question in QUESTIONS}
+    source = write("source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    assert read_texts(*files, bare, "--prompts", source)["z"] == {
+        question: f"z on {question}" for question in QUESTIONS
+    }
 
 
-def test_ids_of_unknown_prompts_are_named(run, tmp_path):
+def test_ids_of_unknown_prompts_are_named(refuse):
     rows_with_prompts = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
     rows_with_ids = [{"id": 100 + n, "text": "y"} for n in range(4)]
-    files = write(tmp_path, "x.jsonl", rows_with_prompts), write(tmp_path, "y.jsonl", rows_with_ids)
-    message = run("new", "s", "--texts", *files).refused()
+    files = write("x.jsonl", rows_with_prompts), write("y.jsonl", rows_with_ids)
+    message = refuse(*files)
     assert "4 of the texts by y have other ids, such as '100'. Correct them if" in message
     assert "Add these texts" in message
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "  ")])
-def test_prompts_that_differ_in_case_or_spaces_are_named(run, tmp_path, change):
+def test_prompts_that_differ_in_case_or_spaces_are_named(refuse, change):
     rows = [[{"prompt": form(q), "text": "x"} for q in QUESTIONS] for form in (str, change)]
-    files = write(tmp_path, "x.jsonl", rows[0]), write(tmp_path, "y.jsonl", rows[1])
-    message = run("new", "s", "--texts", *files).refused()
+    files = write("x.jsonl", rows[0]), write("y.jsonl", rows[1])
+    message = refuse(*files)
     assert (
         f"{len(QUESTIONS)} of these prompts and prompts of x differ only in spaces or in capital" in message
     )
 
 
-def test_an_invalid_name_is_traced_to_the_file_of_its_texts(run, tmp_path):
+def test_an_invalid_name_is_traced_to_the_file_of_its_texts(refuse):
     rows = [
         {"prompt": q, "text": f"{name} {q}", "system": name} for q in QUESTIONS for name in ("tie", "GPT")
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "both.jsonl", rows)).refused()
+    message = refuse(write("both.jsonl", rows))
     assert "'tie': this word means a side" in message
     assert "Nothing was written. Systems get their names from both.jsonl" in message
-    assert not (tmp_path / "s").exists()
+    assert not (Path("s")).exists()
 
 
 @pytest.mark.parametrize("option", ["--prompts", "--texts"])
-def test_half_a_character_is_refused_with_its_remedy(run, tmp_path, option):
-    path = tmp_path / "half.jsonl"
+def test_half_a_character_is_refused_with_its_remedy(run, option):
+    path = Path("half.jsonl")
     path.write_text('{"prompt": "a \\ud83d", "text": "b \\ud83d"}\n')
     assert "without halves of characters such as" in run("new", "s", option, path).refused()
 
 
-def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
-    source = write(tmp_path, "source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
+def test_prompts_come_from_a_file_by_id_or_order(run):
+    source = write("source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
     by_id = [{"id": f"q{n}", "text": f"x on {q}"} for n, q in enumerate(QUESTIONS)]
     in_order = [{"text": f"y on {q}"} for q in QUESTIONS]
-    files = write(tmp_path, "x.csv", by_id[::-1]), write(tmp_path, "y.csv", in_order)
+    files = write("x.csv", by_id[::-1]), write("y.csv", in_order)
     ran = run("new", "s", "--prompts", source, "--texts", *files)
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
     assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
 
 
@@ -610,138 +624,136 @@ IDS = {
 
 
 @pytest.mark.parametrize(("of_prompts", "of_texts"), IDS.values(), ids=IDS)
-def test_ids_under_other_headings_are_recognised(run, tmp_path, of_prompts, of_texts):
+def test_ids_under_other_headings_are_recognised(read_texts, of_prompts, of_texts):
     """Parallel requests write texts in another order than that of the prompts."""
     names = [f"topic {n}" if of_prompts == "topic" else n + 7 for n in range(5)]
     named = list(zip(names, QUESTIONS, strict=False))
-    source = write(tmp_path, "source.jsonl", [{of_prompts: name, "prompt": q} for name, q in named])
+    source = write("source.jsonl", [{of_prompts: name, "prompt": q} for name, q in named])
     x = [{"request": n % 2, of_texts: name, "text": f"x on {q}"} for n, (name, q) in enumerate(named[::-1])]
     y = [{of_texts: name, "text": f"y on {q}", "response_id": 7} for name, q in (*named[2:], *named[:2])]
     if of_texts in {of_prompts, "case"}:
         y.append({of_texts: names[-1], "text": "Of another prompt.", "response_id": 8})
     if of_prompts == "question_id":  # as pandas writes numbers beside an empty cell
         y = [row | {of_texts: float(row[of_texts])} for row in y]
-    files = write(tmp_path, "x.jsonl", x), write(tmp_path, "y.csv", y)
-    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    files = write("x.jsonl", x), write("y.csv", y)
+    assert read_texts(*files, "--prompts", source) == EXPECTED
 
 
-def write_texts_of_x_and_y(folder, heading, rows):
+def write_texts_of_x_and_y(heading, rows):
     """Write the texts of two systems with a number beside each text. Return the names of the files."""
     rows = list(rows)
     return [
-        write(folder, f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows])
+        write(f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows])
         for name in ("x", "y")
     ]
 
 
 @pytest.mark.parametrize("heading", ["item", "rank", "index", "sample", "nr", ""])
-def test_prompt_numbers_in_another_order_are_asked_about(run, tmp_path, heading):
+def test_prompt_numbers_in_another_order_are_asked_about(run, read_texts, refuse, heading):
     """Numbers under these headings can be the prompts' ids, or count the rows of each file."""
     rows = list(enumerate(QUESTIONS, start=1))
     rotated = [*rows[1:], rows[0]]
-    source = write(tmp_path, "source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
-    files = write_texts_of_x_and_y(tmp_path, heading, rotated)
-    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+    source = write("source.jsonl", [{heading: n, "prompt": q} for n, q in rows])
+    files = write_texts_of_x_and_y(heading, rotated)
+    message = refuse(*files, "--prompts", source)
     assert f"{heading!r} has the prompts' values in another order" in message
-    write_texts_of_x_and_y(tmp_path, heading, rows)
-    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
-    write(tmp_path, "source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
-    write_texts_of_x_and_y(tmp_path, "prompt_id", rotated)
+    write_texts_of_x_and_y(heading, rows)
+    read_texts(*files, "--prompts", source)
+    write("source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
+    write_texts_of_x_and_y("prompt_id", rotated)
     assert run("new", "t", "--prompts", source, "--texts", *files).code == 0
-    assert texts_of(tmp_path / "s") == texts_of(tmp_path / "t") == EXPECTED
+    assert texts_of("s") == texts_of("t") == EXPECTED
 
 
 @pytest.mark.parametrize("label", ["{}", "q00{}", "#{}"])
-def test_shuffled_numbers_beside_prompts_without_ids_are_asked_about(run, tmp_path, label):
+def test_shuffled_numbers_beside_prompts_without_ids_are_asked_about(read_texts, refuse, label):
     """The file of prompts has no ids, so the numbers of its rows may be the ids of the texts."""
     rows = [(label.format(n), q) for n, q in enumerate(QUESTIONS)]
-    source = write(tmp_path, "source.jsonl", [{"prompt": q} for q in QUESTIONS])
-    files = write_texts_of_x_and_y(tmp_path, "item", [*rows[1:], rows[0]])
-    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+    source = write("source.jsonl", [{"prompt": q} for q in QUESTIONS])
+    files = write_texts_of_x_and_y("item", [*rows[1:], rows[0]])
+    message = refuse(*files, "--prompts", source)
     assert "'item' has the prompts' values in another order" in message
-    write_texts_of_x_and_y(tmp_path, "item", rows)
-    assert run("new", "s", "--prompts", source, "--texts", *files).code == 0
+    write_texts_of_x_and_y("item", rows)
+    read_texts(*files, "--prompts", source)
 
 
 @pytest.mark.parametrize("number", [{}, {"id": 1}])
-def test_column_with_words_of_prompts_is_no_system(run, tmp_path, number):
+def test_column_with_words_of_prompts_is_no_system(run, number):
     """The column `message` has the prompts in another order. Rows have no ids, or the ids of the prompts."""
     ids = [number and {"id": n} for n in range(len(QUESTIONS))]
     rows = list(zip(ids, QUESTIONS, strict=True))
-    source = write(tmp_path, "source.jsonl", [name | {"prompt": q} for name, q in rows])
+    source = write("source.jsonl", [name | {"prompt": q} for name, q in rows])
     wide = [name | {"message": q, "x": f"x on {q}", "y": f"y on {q}"} for name, q in rows[::-1]]
-    new = ("new", "s", "--prompts", source, "--texts", write(tmp_path, "w.csv", wide))
+    new = ("new", "s", "--prompts", source, "--texts", write("w.csv", wide))
     assert "'message' has the words of the prompts. Rename it to 'prompt', or name" in run(*new).refused()
     assert run(*new, "--column", "x", "--column", "y").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
 
 
-def test_column_with_a_single_text_is_offered_as_a_system(run, tmp_path):
+def test_column_with_a_single_text_is_offered_as_a_system(refuse):
     """A number beside three systems makes the columns doubtful. The third system failed on most prompts."""
     rows = [
         {"prompt": q, "x": f"x on {q}", "y": f"y on {q}", "z": "" if n else f"z on {q}", "size": n}
         for n, q in enumerate(QUESTIONS[:3])
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "w.csv", rows)).refused()
+    message = refuse(write("w.csv", rows))
     assert "--column 'x' --column 'y' --column 'z'" in message
 
 
 @pytest.mark.parametrize("copied", [2, len(QUESTIONS)])
-def test_system_that_copies_prompts_keeps_its_texts(run, tmp_path, copied):
+def test_system_that_copies_prompts_keeps_its_texts(run, read_texts, copied):
     """A system that corrects sentences leaves some or all of them unchanged."""
-    source = write(tmp_path, "source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    source = write("source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
     texts = [q if n < copied else f"x on {q}" for n, q in enumerate(QUESTIONS)]
-    x = write(tmp_path, "x.jsonl", [{"id": n, "text": text} for n, text in enumerate(texts)])
-    y = write(tmp_path, "y.jsonl", [{"id": n, "text": f"y on {q}"} for n, q in enumerate(QUESTIONS)])
-    assert run("new", "s", "--prompts", source, "--texts", x, y).code == 0
+    x = write("x.jsonl", [{"id": n, "text": text} for n, text in enumerate(texts)])
+    y = write("y.jsonl", [{"id": n, "text": f"y on {q}"} for n, q in enumerate(QUESTIONS)])
+    read_texts(x, y, "--prompts", source)
     assert run("pair", "s").code == 0
     assert run("measure", x, y, "--prompts", source, "--metrics", "length").code == 0
 
 
-def test_object_of_texts_by_ids_is_read(run, tmp_path):
-    source = write(tmp_path, "source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
+def test_object_of_texts_by_ids_is_read(read_texts):
+    source = write("source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
     for name in ("x", "y"):
         texts = {f"q{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)}
-        (tmp_path / f"{name}.json").write_text(json.dumps(texts))
-    assert run("new", "s", "--prompts", source, "--texts", "x.json", "y.json").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+        (Path(f"{name}.json")).write_text(json.dumps(texts))
+    assert read_texts("x.json", "y.json", "--prompts", source) == EXPECTED
 
 
-def test_shifted_ids_are_named_and_not_compared(run, tmp_path):
-    source = write(tmp_path, "source.jsonl", [{"id": n + 1, "prompt": q} for n, q in enumerate(QUESTIONS)])
-    files = [with_own_ids(tmp_path, name) for name in ("x", "y")]
+def test_shifted_ids_are_named_and_not_compared(refuse):
+    source = write("source.jsonl", [{"id": n + 1, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    files = [with_own_ids(name) for name in ("x", "y")]
     for file in files:
-        rows = [{"id": row["id"], "text": row["text"]} for row in read_json_lines(tmp_path / file)]
-        write(tmp_path, file, rows)
-    message = run("new", "s", "--prompts", source, "--texts", *files).refused()
+        rows = [{"id": row["id"], "text": row["text"]} for row in read_json_lines(Path(file))]
+        write(file, rows)
+    message = refuse(*files, "--prompts", source)
     assert "such as '0'. Correct them if ids begin with 0 in one file and with 1 in another" in message
     assert "--common" not in message
 
 
-def test_prompt_with_a_missing_text_is_not_called_reworded(run, tmp_path):
+def test_prompt_with_a_missing_text_is_not_called_reworded(refuse):
     rows = [{"prompt": q, "text": None if n == 1 else f"x on {q}"} for n, q in enumerate(QUESTIONS)]
-    files = write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y")
-    message = run("new", "s", "--texts", *files).refused()
+    files = write("x.jsonl", rows), plain("y")
+    message = refuse(*files)
     assert "x in x.jsonl has no text to 1 of 4" in message
     assert "Add these texts, or compare on the 3 prompts" in message
 
 
-def test_texts_without_ids_need_the_order_of_the_prompts(run, tmp_path):
-    bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
-    message = run("new", "s", "--texts", plain(tmp_path, "x"), bare).refused()
+def test_texts_without_ids_need_the_order_of_the_prompts(refuse):
+    bare = write("bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
+    message = refuse(plain("x"), bare)
     assert "bare in bare.jsonl has no text to 4 of 4" in message
     assert "bare has 4 texts without ids and prompts. Add a prompt to each text" in message
     assert "name a file with a prompt for each text in the same order: --prompts FILE" in message
 
 
-def test_texts_without_any_prompts_are_refused(run, tmp_path):
+def test_texts_without_any_prompts_are_refused(refuse):
     for name in ("x", "y"):
-        write(tmp_path, f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(4)])
-    message = run("new", "s", "--texts", "x.jsonl", "y.jsonl").refused()
+        write(f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(4)])
+    message = refuse("x.jsonl", "y.jsonl")
     assert "write the prompts in a column 'prompt', or name a file" in message
     assert "--prompts FILE" in message
-    assert not (tmp_path / "s").exists()
+    assert not (Path("s")).exists()
 
 
 @pytest.mark.parametrize(
@@ -753,13 +765,12 @@ def test_texts_without_any_prompts_are_refused(run, tmp_path):
         ({"rationale": "I like it"}, "'rationale' holds 'I like it'"),
     ],
 )
-def test_columns_without_texts_are_named(run, tmp_path, more, words):
-    file = wide(tmp_path, "x", "y", **more)
-    message = run("new", "s", "--texts", file).refused()
+def test_columns_without_texts_are_named(read_texts, refuse, more, words):
+    file = wide("x", "y", **more)
+    message = refuse(file)
     assert words in message
     assert "--column 'x' --column 'y'" in message
-    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert read_texts(file, "--column", "x", "--column", "y") == EXPECTED
 
 
 ROWS = [
@@ -785,149 +796,139 @@ def find_genre(row):
         ("key_points", "there are {} plants"),
     ],
 )
-def test_columns_of_far_shorter_texts_are_asked_about(run, tmp_path, rows, heading, cell):
+def test_columns_of_far_shorter_texts_are_asked_about(read_texts, refuse, rows, heading, cell):
     """Labels have at most three words, or a quarter of the words of the longest texts (here 18)."""
     texts = [
         {"prompt": f"Why {n}?", heading: cell.format(n)}
         | {name: f"{name} says that {n} plants need rain" + " and sun and some air" * 2 for name in "xy"}
         for n in range(rows)
     ]
-    file = write(tmp_path, "all.csv", texts)
-    message = run("new", "s", "--texts", file).refused()
+    file = write("all.csv", texts)
+    message = refuse(file)
     assert f"{heading!r} holds {cell.format(0)!r}" in message
     assert "such as --column 'x' --column 'y'" in message
-    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
-    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
+    assert read_texts(file, "--column", "x", "--column", "y").keys() == {"x", "y"}
 
 
 @pytest.mark.parametrize(
     "heading", ["gold_answer", "answer_key", "expected", "Ground truth", "correct answer"]
 )
-def test_expected_answer_is_the_reference_and_no_system(run, tmp_path, heading):
+def test_expected_answer_is_the_reference_and_no_system(read_texts, heading):
     texts = [
         {"prompt": f"Why {n}?", heading: f"{n} red apples", "x": f"{n} green apples", "y": f"only {n} apples"}
         for n in range(4)
     ]
-    assert run("new", "s", "--texts", write(tmp_path, "all.csv", texts)).code == 0
-    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
-    first = read_json_lines(tmp_path / "s" / "prompts.jsonl")[0]
+    assert read_texts(write("all.csv", texts)).keys() == {"x", "y"}
+    first = read_json_lines(Path("s/prompts.jsonl"))[0]
     assert first["reference"] == "0 red apples"
 
 
-def test_terse_and_verbose_systems_are_named_by_their_columns(run, tmp_path):
+def test_terse_and_verbose_systems_are_named_by_their_columns(read_texts, refuse):
     texts = [{"prompt": f"Why {n}?", "x": f"{n} rain", "y": f"{n} " + "rain " * 9} for n in range(4)]
-    file = write(tmp_path, "all.csv", texts)
-    refused = run("new", "s", "--texts", file).refused()
+    file = write("all.csv", texts)
+    refused = refuse(file)
     assert "Name the column of the texts, or one column for each system, such as --column 'y'" in refused
-    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
+    read_texts(file, "--column", "x", "--column", "y")
 
 
 SOURCES = {
-    "a row for each text": lambda folder: [
-        write(folder, "all.csv", [row | find_genre(row) | {"latency": n} for n, row in enumerate(ROWS)])
+    "a row for each text": lambda: [
+        write("all.csv", [row | find_genre(row) | {"latency": n} for n, row in enumerate(ROWS)])
     ],
-    "a file for each system": lambda folder: [
+    "a file for each system": lambda: [
         write(
-            folder,
             f"{name}.jsonl",
             [row | find_genre(row) | {name: 1} for row in ROWS if row["system"] == name],
         )
         for name in "xy"
     ],
-    "a column for each system": lambda folder: [
+    "a column for each system": lambda: [
         write(
-            folder,
             "all.csv",
             [{"prompt": q, "x": f"x {q}", "y": f"y {q}"} | find_genre({"prompt": q}) for q in QUESTIONS],
         )
     ],
-    "a file of prompts": lambda folder: [
+    "a file of prompts": lambda: [
         *("x.jsonl", "y.jsonl", "--prompts"),
-        write(folder, "p.csv", [{"prompt": q} | find_genre({"prompt": q}) for q in QUESTIONS]),
+        write("p.csv", [{"prompt": q} | find_genre({"prompt": q}) for q in QUESTIONS]),
     ],
 }
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_new_keeps_columns_that_describe_prompts(run, tmp_path, kind):
+def test_new_keeps_columns_that_describe_prompts(run, kind):
     for name in "xy":
-        write(tmp_path, f"{name}.jsonl", [row for row in ROWS if row["system"] == name])
+        write(f"{name}.jsonl", [row for row in ROWS if row["system"] == name])
     columns = ("--column", "x", "--column", "y") if kind == "a column for each system" else ()
-    ran = run("new", "s", "--texts", *SOURCES[kind](tmp_path), *columns)
+    ran = run("new", "s", "--texts", *SOURCES[kind](), *columns)
     assert "4 prompts, with genre" in ran.out
-    prompts = read_json_lines(tmp_path / "s" / "prompts.jsonl")
+    prompts = read_json_lines(Path("s/prompts.jsonl"))
     assert [{*row} - {"reference"} for row in prompts] == [{"id", "dataset", "prompt", "genre"}] * 4
     assert [row["genre"] for row in prompts] == ["odd" if n % 2 else "even" for n in range(4)]
 
 
-def test_file_without_a_column_of_texts_is_refused(run, tmp_path):
+def test_file_without_a_column_of_texts_is_refused(refuse):
     rows = [{"prompt": q, "rater": "r", "winner": "x"} for q in QUESTIONS]
-    message = run("new", "s", "--texts", write(tmp_path, "verdicts.csv", rows)).refused()
+    message = refuse(write("verdicts.csv", rows))
     assert "verdicts.csv has no column of texts: 'rater' holds 'r', 'winner' holds 'x'" in message
     assert "--column" not in message
 
 
-def test_texts_numbered_by_run_may_have_other_columns(run, tmp_path):
+def test_texts_numbered_by_run_may_have_other_columns(run, read_texts):
     rows = [
         {"prompt": q, "system": name, "run": n, "text": f"{name} {n}", "raw_output": f"Say {name} {n} now"}
         for q in QUESTIONS
         for name in "xy"
         for n in (1, 2)
     ]
-    assert run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).code == 0
+    read_texts(write("all.csv", rows))
     parts = [row | {"document": f"a {row['run']}"} for row in rows]
-    message = run("new", "t", "--texts", write(tmp_path, "all.csv", parts)).refused()
+    message = run("new", "t", "--texts", write("all.csv", parts)).refused()
     assert "the column 'document' differs between texts of one prompt" in message
 
 
-def test_date_columns_are_not_read_as_systems(run, tmp_path):
+def test_date_columns_are_not_read_as_systems(refuse):
     rows = [
         {"prompt": q, "x": f"x on {q}", "y": f"y on {q}", "made": f"2025-01-0{n + 1}"}
         for n, q in enumerate(QUESTIONS)
     ]
-    assert (
-        "'made' holds '2025-01-01'" in run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
-    )
+    assert "'made' holds '2025-01-01'" in refuse(write("all.csv", rows))
 
 
-def test_measure_finds_the_same_systems_as_new(run, tmp_path):
-    file = wide(tmp_path, "x", "y")
+def test_measure_finds_the_same_systems_as_new(run):
+    file = wide("x", "y")
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
-    cut = plain(tmp_path, "cut", words="and so"), plain(tmp_path, "done", words="So it is.")
+    cut = plain("cut", words="and so"), plain("done", words="So it is.")
     printed = run("measure", *cut, "--metrics", "length").out
     assert "100 % of cut's texts end in mid-sentence, none of done's" in printed
-    doubtful = wide(tmp_path, "x", "y", score=1)
+    doubtful = wide("x", "y", score=1)
     assert "'score' holds '1'" in run("measure", doubtful, "--metrics", "length").refused()
 
 
-def test_prompt_repeated_in_all_texts_is_removed(run, tmp_path):
-    echo = plain(tmp_path, "y", words="{1} Because.")
-    ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
+def test_prompt_repeated_in_all_texts_is_removed(run):
+    echo = plain("y", words="{1} Because.")
+    ran = run("new", "s", "--texts", plain("x"), echo)
     assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
-    assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
+    assert set(texts_of("s")["y"].values()) == {" Because."}
 
 
-def test_prompts_are_removed_from_texts_even_if_one_is_empty(run, tmp_path):
+def test_prompts_are_removed_from_texts_even_if_one_is_empty(run):
     rows = [{"prompt": q, "text": f"{q} So." if n else ""} for n, q in enumerate(QUESTIONS)]
-    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y"))
+    ran = run("new", "s", "--texts", write("x.jsonl", rows), plain("y"))
     assert "x: 4 texts from x.jsonl (each began with its prompt, which is cut off; 1 empty)" in ran.out
 
 
 @pytest.mark.parametrize("heading", ["system", "System", "model", "Model name", "model_id", "LLM", "Method"])
 @pytest.mark.parametrize(("prompt", "text"), [("prompt", "text"), ("Instruction", "Response")])
-def test_column_of_systems_is_found(run, tmp_path, heading, prompt, text):
-    run(
-        "new",
-        "s",
-        "--texts",
-        write(tmp_path, "all.csv", rows_of("x", "y", heading=heading, text=text, prompt=prompt)),
+def test_column_of_systems_is_found(read_texts, heading, prompt, text):
+    assert (
+        read_texts(write("all.csv", rows_of("x", "y", heading=heading, text=text, prompt=prompt))) == EXPECTED
     )
-    assert texts_of(tmp_path / "s") == EXPECTED
 
 
 @pytest.mark.parametrize("heading", ["model", "system", "Model name"])
-def test_two_columns_of_systems_are_refused(run, tmp_path, heading):
+def test_two_columns_of_systems_are_refused(read_texts, refuse, heading):
     """Several models with several strategies: neither column alone names the systems."""
     rows = [
         {"prompt": q, heading: name, "strategy": plan, "text": f"{name} {plan} {q}"}
@@ -935,63 +936,58 @@ def test_two_columns_of_systems_are_refused(run, tmp_path, heading):
         for name in ("x", "y")
         for plan in ("plan", "draft")
     ]
-    file = write(tmp_path, "all.csv", rows)
+    file = write("all.csv", rows)
     for options in ([], ["--column", "text"]):
-        message = run("new", "s", "--texts", file, *options).refused()
+        message = refuse(file, *options)
         assert "and other columns may name the systems. Rename the one with a setting" in message
     renamed = [{"setting" if key == "strategy" else key: row[key] for key in row} for row in rows]
-    assert run("new", "s", "--texts", write(tmp_path, "all.csv", renamed)).code == 0
-    systems = texts_of(tmp_path / "s")
+    read_texts(write("all.csv", renamed))
+    systems = texts_of("s")
     assert systems.keys() == {"x(plan)", "x(draft)", "y(plan)", "y(draft)"}
     assert systems["y(draft)"] == {q: f"y draft {q}" for q in QUESTIONS}
 
 
-def test_two_columns_of_texts_beside_a_model_are_refused(run, tmp_path):
+def test_two_columns_of_texts_beside_a_model_are_refused(read_texts, refuse):
     rows = [
         {"prompt": q, "model": name, "written": f"{name} on {q}", "full_text": f"{q} {name} on {q}"}
         for q in QUESTIONS
         for name in ("x", "y")
     ]
-    file = write(tmp_path, "all.csv", rows)
-    assert (
-        "Name the one column of the texts: --column 'full_text'" in run("new", "s", "--texts", file).refused()
-    )
-    assert run("new", "s", "--texts", file, "--column", "written").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    file = write("all.csv", rows)
+    assert "Name the one column of the texts: --column 'full_text'" in refuse(file)
+    assert read_texts(file, "--column", "written") == EXPECTED
 
 
-def test_column_of_texts_is_proposed_and_systems_are_found(run, tmp_path):
+def test_column_of_texts_is_proposed_and_systems_are_found(read_texts, refuse):
     rows = [
         {"No": n, "prompt": q, "provider": "router", "model": name, "answer": f"{name} on {q}"}
         for n, q in enumerate(QUESTIONS)
         for name in ("x", "y")
     ]
-    file = write(tmp_path, "all.csv", rows)
-    message = run("new", "s", "--texts", file).refused()
+    file = write("all.csv", rows)
+    message = refuse(file)
     assert message.rstrip().endswith("such as --column 'answer'")
-    assert run("new", "s", "--texts", file, "--column", "answer").code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert read_texts(file, "--column", "answer") == EXPECTED
 
 
-def test_column_that_may_name_systems_is_refused(run, tmp_path):
-    file = write(tmp_path, "all.csv", rows_of("x", "y", heading="arm"))
-    message = run("new", "s", "--texts", file).refused()
+def test_column_that_may_name_systems_is_refused(refuse):
+    file = write("all.csv", rows_of("x", "y", heading="arm"))
+    message = refuse(file)
     assert "the column 'arm' differs between texts of one prompt" in message
     assert "rename it to 'system'" in message
 
 
-def test_constant_model_column_names_no_system(run, tmp_path):
+def test_constant_model_column_names_no_system(read_texts):
     """Each file is by one system, though both name the same model."""
-    files = [plain(tmp_path, name, model="opt", seed=3) for name in ("x", "y")]
-    run("new", "s", "--texts", *files)
-    assert texts_of(tmp_path / "s") == EXPECTED
+    files = [plain(name, model="opt", seed=3) for name in ("x", "y")]
+    assert read_texts(*files) == EXPECTED
 
 
-def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
+def test_empty_texts_and_unfinished_ones_are_counted(run):
     rows = [
         {"prompt": q, "text": text} for q, text in zip(QUESTIONS, ("", "so", "so it", "Yes."), strict=True)
     ]
-    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y", words="Done."))
+    ran = run("new", "s", "--texts", write("x.jsonl", rows), plain("y", words="Done."))
     assert "x: 4 texts from x.jsonl (1 empty)" in ran.out
     assert "67 % of x's texts end in mid-sentence, none of y's" in ran.out
 
@@ -1008,25 +1004,24 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
         ),
     ],
 )
-def test_texts_that_cannot_be_shown_are_refused(run, tmp_path, name, content, message):
+def test_texts_that_cannot_be_shown_are_refused(refuse, tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    assert message in run("new", "s", "--texts", plain(tmp_path, "x"), name).refused()
+    assert message in refuse(plain("x"), name)
 
 
 @pytest.mark.parametrize(
     ("first", "other"), [("instruction", "input"), ("context", "instruction"), ("context", "question")]
 )
-def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
+def test_prompt_in_two_columns_is_refused(read_texts, refuse, first, other):
     """Alpaca, Dolly, and answers to questions about a passage."""
     rows = [
         row | {first: f"Passage {QUESTIONS.index(row[other])}"}
         for row in rows_of("x", "y", prompt=other, heading="system", text="output")
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows)).refused()
+    message = refuse(write("all.jsonl", rows))
     assert f"line 1: the prompt may be {first!r} and {other!r} together; write the whole" in message
     whole = [row | {"prompt": row[other]} for row in rows]
-    assert run("new", "s", "--texts", write(tmp_path, "all.jsonl", whole)).code == 0
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert read_texts(write("all.jsonl", whole)) == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -1039,13 +1034,13 @@ def test_prompt_in_two_columns_is_refused(run, tmp_path, first, other):
         ("modelA", "modelB"),
     ],
 )
-def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
+def test_side_columns_are_not_read_as_systems(run, read_texts, refuse, columns):
     """Unless the user says that they are, and no columns name the systems of each row."""
-    file = wide(tmp_path, *columns)
+    file = wide(*columns)
     options = [word for column in columns for word in ("--column", column)]
-    assert f"{columns[0]!r} and {columns[1]!r} are sides" in run("new", "s", "--texts", file).refused()
-    assert run("new", "s", "--texts", file, *options).code == 0
-    named = wide(tmp_path, *columns, model_a="p", model_b="q")
+    assert f"{columns[0]!r} and {columns[1]!r} are sides" in refuse(file)
+    read_texts(file, *options)
+    named = wide(*columns, model_a="p", model_b="q")
     for arguments in ((), options):
         message = run("new", "t", "--texts", named, *arguments).refused()
         assert "are sides" in message
@@ -1061,26 +1056,25 @@ def test_side_columns_are_not_read_as_systems(run, tmp_path, columns):
     ],
 )
 @pytest.mark.parametrize("names", [("x",), ("x", "y")])
-def test_column_with_part_of_the_prompt_is_refused(run, tmp_path, key, pattern, names):
+def test_column_with_part_of_the_prompt_is_refused(refuse, key, pattern, names):
     """One instruction with four documents is no single prompt with four texts."""
     rows = [
         row | {key: pattern.format(QUESTIONS.index(row["prompt"])), "prompt": "Sum up."}
         for row in rows_of(*names, heading="system")
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "all.jsonl", rows), plain(tmp_path, "z")).refused()
+    message = refuse(write("all.jsonl", rows), plain("z"))
     assert "differs between texts of one prompt" in message
     assert "write the whole prompt under the key 'prompt'" in message
 
 
-def test_compressed_file_names_its_system(run, tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.write(tmp_path / plain(tmp_path, "inner"), "inner.jsonl")
-    assert run("new", "s", "--texts", "x.zip", plain(tmp_path, "y")).code == 0
-    assert texts_of(tmp_path / "s").keys() == {"x", "y"}
+def test_compressed_file_names_its_system(read_texts, tmp_path):
+    with zipfile.ZipFile(Path("x.zip"), "w") as archive:
+        archive.write(tmp_path / plain("inner"), "inner.jsonl")
+    assert read_texts("x.zip", plain("y")).keys() == {"x", "y"}
 
 
 @pytest.mark.parametrize("samples", [1, 2])
-def test_settings_of_a_model_are_systems(run, tmp_path, samples):
+def test_settings_of_a_model_are_systems(run, refuse, samples):
     """Temperatures 0 and 1 of one model: the column is asked about, and is a setting once it is named so."""
     rows = [
         {"prompt": question, "model": name, "temperature": heat, "sample": n, "text": f"{name} {heat} {n}"}
@@ -1089,12 +1083,12 @@ def test_settings_of_a_model_are_systems(run, tmp_path, samples):
         for heat in (0, 1)
         for n in range(samples)
     ]
-    message = run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).refused()
+    message = refuse(write("all.csv", rows))
     assert "the column 'temperature' differs between texts of one prompt" in message
     for name, systems in (("setting", {"x(0)", "x(1)", "y(0)", "y(1)"}), ("run", {"x", "y"})):
         renamed = [{name if key == "temperature" else key: row[key] for key in row} for row in rows]
-        assert run("new", name, "--texts", write(tmp_path, f"{name}.csv", renamed)).code == 0
-        assert texts_of(tmp_path / name).keys() == systems
+        assert run("new", name, "--texts", write(f"{name}.csv", renamed)).code == 0
+        assert texts_of(name).keys() == systems
 
 
 @pytest.mark.parametrize(
@@ -1108,24 +1102,24 @@ def test_settings_of_a_model_are_systems(run, tmp_path, samples):
         ("top_p", "top_p(p=0.9)", "top_p(p=0.9)"),
     ],
 )
-def test_every_setting_of_a_file_names_its_strategy(run, tmp_path, strategy, setting, name):
+def test_every_setting_of_a_file_names_its_strategy(read_texts, strategy, setting, name):
     rows = [
         {"prompt": question, "system": strategy, "setting": value, "text": f"{value} {question}"}
         for question in QUESTIONS
         for value in (setting, f"{strategy}(other)")
     ]
-    assert run("new", "s", "--texts", write(tmp_path, "all.csv", rows)).code == 0
-    settings = tomllib.loads((tmp_path / "s" / "study.toml").read_text())
+    read_texts(write("all.csv", rows))
+    settings = tomllib.loads((Path("s/study.toml")).read_text())
     assert {system["name"]: system["setting_of"] for system in settings["system"]} == {
         name: strategy,
         f"{strategy}(other)": strategy,
     }
 
 
-def test_new_keeps_the_finish_reason(run, tmp_path):
-    files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
-    assert run("new", "s", "--texts", *files).code == 0
-    first_rows = [read_json_lines(tmp_path / "s" / "texts" / f"{n}.jsonl")[0] for n in "xy"]
+def test_new_keeps_the_finish_reason(read_texts):
+    files = plain("x", finish_reason="length"), plain("y", finish_reason="stop")
+    read_texts(*files)
+    first_rows = [read_json_lines(Path(f"s/texts/{n}.jsonl"))[0] for n in "xy"]
     assert [row["finish"] for row in first_rows] == ["length", "eos"]
 
 
@@ -1143,44 +1137,44 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("names", "message"), REFUSED)
-def test_reserved_system_names_are_refused(run, tmp_path, names, message):
-    (tmp_path / "x").mkdir()
-    files = [plain(tmp_path, name, words=f"{n}{{1}}") for n, name in enumerate(names)]
-    assert message in run("new", "s", "--texts", *files).refused()
-    assert not (tmp_path / "s").exists()
+def test_reserved_system_names_are_refused(refuse, names, message):
+    (Path("x")).mkdir()
+    files = [plain(name, words=f"{n}{{1}}") for n, name in enumerate(names)]
+    assert message in refuse(*files)
+    assert not (Path("s")).exists()
 
 
-def test_two_tables_with_the_same_systems_are_refused(run, tmp_path):
+def test_two_tables_with_the_same_systems_are_refused(refuse):
     for name in "ab":
-        (tmp_path / f"{name}.csv").write_text("question,guard,acs\nWhy one?,yes it is,no it was\n")
-    assert "--column NAME" in run("new", "s", "--texts", "a.csv", "b.csv").refused()
+        (Path(f"{name}.csv")).write_text("question,guard,acs\nWhy one?,yes it is,no it was\n")
+    assert "--column NAME" in refuse("a.csv", "b.csv")
 
 
-def test_data_frames_become_a_study(tmp_path):
+def test_data_frames_become_a_study():
     frame = pd.DataFrame(rows_of("x", "y", heading="system"))
-    result = new(tmp_path / "s", texts=[frame])
+    result = new("s", texts=[frame])
     assert result.systems == {"x": 4, "y": 4}
-    assert texts_of(tmp_path / "s") == EXPECTED
+    assert texts_of("s") == EXPECTED
     names = frame["system"].map({"x": "a/b", "y": "a_b-1693b0"})  # files with the same name
     with pytest.raises(StudyError, match="some disks cannot tell two of these names apart"):
-        new(tmp_path / "p", texts=[frame.assign(system=names)])
+        new("p", texts=[frame.assign(system=names)])
     with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
-        new(tmp_path / "w", texts=[{"prompt": "p"}])
+        new("w", texts=[{"prompt": "p"}])
     first, other = (frame[frame["system"] == name] for name in ("x", "y"))
-    assert new(tmp_path / "t", texts=[first, other]).systems == {"x": 4, "y": 4}
+    assert new("t", texts=[first, other]).systems == {"x": 4, "y": 4}
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))
     with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
-        new(tmp_path / "u", texts=[lacking])
-    assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
+        new("u", texts=[lacking])
+    assert new("v", texts=frame).systems == {"x": 4, "y": 4}
 
 
-def test_interrupted_import_can_be_repeated(run, tmp_path):
-    files = plain(tmp_path, "x"), plain(tmp_path, "y")
-    assert run("new", "s", "--texts", *files).code == 0
-    (tmp_path / "s" / "study.toml").unlink()
-    assert run("new", "s", "--texts", *files).code == 0
-    assert "study.toml exists already" in run("new", "s", "--texts", *files).refused()
-    (tmp_path / "s" / "study.toml").unlink()
-    (tmp_path / "s" / "texts" / "x.jsonl").write_text("mine")
-    assert "x.jsonl exists already" in run("new", "s", "--texts", *files).refused()
-    assert (tmp_path / "s" / "texts" / "x.jsonl").read_text() == "mine"
+def test_interrupted_import_can_be_repeated(read_texts, refuse):
+    files = plain("x"), plain("y")
+    read_texts(*files)
+    (Path("s/study.toml")).unlink()
+    read_texts(*files)
+    assert "study.toml exists already" in refuse(*files)
+    (Path("s/study.toml")).unlink()
+    (Path("s/texts/x.jsonl")).write_text("mine")
+    assert "x.jsonl exists already" in refuse(*files)
+    assert (Path("s/texts/x.jsonl")).read_text() == "mine"

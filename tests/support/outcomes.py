@@ -1,11 +1,26 @@
 """Read a table of verdicts: return the counted outcomes, or the message of the refusal."""
 
+import pandas as pd
 import pytest
 
 import analysis
 from guard_eval.errors import StudyError
 
 AB = {"model_a": "alpha", "model_b": "beta"}
+
+
+def items(count, **columns):
+    """Return a table of numbered items. Lists of cells repeat; other values are in all rows."""
+    table = pd.DataFrame({"item": range(count), **AB})
+    for name, cells in columns.items():
+        is_list = isinstance(cells, list | tuple)
+        table[name] = [cells[n % len(cells)] for n in range(count)] if is_list else cells
+    return table
+
+
+def by_raters(table, raters="xyz"):
+    """Return the rows of a table once for each rater."""
+    return pd.concat([table.assign(rater=rater) for rater in raters], ignore_index=True)
 
 
 def counts(table, **declared):
