@@ -4,7 +4,7 @@ import shlex
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, refusal
+from outcomes import AB, by_raters, counts, items, refusal
 
 import analysis
 from guard_eval.study.toml import apply_overrides
@@ -80,22 +80,15 @@ def test_columns_of_texts_are_not_offered_as_methods():
 )
 @pytest.mark.parametrize("verdict", ["winner", "Which one?"])
 def test_columns_of_two_sides_with_one_method_each_are_offered(names, verdict):
-    rows = [
-        {"item": n, **dict(zip(names, AB.values(), strict=True)), "rater": r, verdict: "AB"[n % 4 == 0]}
-        for n in range(16)
-        for r in "uv"
-    ]
-    assert read_with_offer(pd.DataFrame(rows), "If two columns do") == (ALPHA, 16)
+    table = by_raters(items(16, **{verdict: ("B", "A", "A", "A")}), "uv")
+    table = table.rename(columns=dict(zip(AB, names, strict=True)))
+    assert read_with_offer(table, "If two columns do") == (ALPHA, 16)
 
 
 @pytest.mark.parametrize("verdict", ["key", "response", "Question?"])
 def test_column_of_sides_is_offered_as_the_verdict(verdict):
-    rows = [
-        {"item": n, "left": "alpha", "right": "beta", "rater": r, verdict: ("left", "right")[n % 4 == 0]}
-        for n in range(16)
-        for r in "uv"
-    ]
-    table = pd.DataFrame(rows)
+    table = by_raters(items(16, **{verdict: ("right", "left", "left", "left")}), "uv")
+    table = table.rename(columns={"model_a": "left", "model_b": "right"})
     expected = read_with_offer(table, "If one does") if verdict == "key" else counts(table)
     assert expected == (ALPHA, 16)
 
@@ -106,12 +99,8 @@ def test_column_of_sides_is_offered_as_the_verdict(verdict):
 def test_one_column_says_which_method_was_on_a_side(name, first):
     """Alpha is on the left in even pairs, and better in 12 of 16."""
     other = {"alpha": "beta", "beta": "alpha"}[first]
-    rows = [
-        {"item": n, **AB, name: other if n % 2 else first, "rater": r, "winner": (n % 2 == 1) != (n % 8 < 2)}
-        for n in range(16)
-        for r in "uv"
-    ]
-    table = pd.DataFrame(rows)
+    is_right = [(n % 2 == 1) != (n < 2) for n in range(8)]
+    table = by_raters(items(16, winner=is_right, **{name: (first, other)}), "uv")
     placed = table.assign(winner=table["winner"].map({False: "left", True: "right"}))
     assert counts(placed) == (ALPHA, 16)
     lettered = table.assign(winner=table["winner"].map({False: "A", True: "B"}))
@@ -121,28 +110,23 @@ def test_one_column_says_which_method_was_on_a_side(name, first):
 @pytest.mark.parametrize("name", ["text_1", "option_a", "top", "A", "author", "left"])
 def test_column_with_the_names_of_all_winners_may_be_a_side(name):
     """Alpha is text 1 in even rows and always better. Read by columns, letters agree with `name`, too."""
-    rows = [{"item": n, **AB, name: ("alpha", "beta")[n % 2], "choice": "AB"[n % 2]} for n in range(12)]
-    assert f"the column '{name}' may say that sides changed" in refusal(pd.DataFrame(rows))
+    table = items(12, choice=("A", "B"), **{name: ("alpha", "beta")})
+    assert f"the column '{name}' may say that sides changed" in refusal(table)
 
 
 def test_seconds_of_the_first_click_are_no_order():
-    rows = [{"item": n, **AB, "winner": "AB"[n % 3 > 1], "First Click": n % 2 + 0.25} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("8/0/4", 12)
+    table = items(12, winner=("A", "A", "B"), **{"First Click": (0.25, 1.25)})
+    assert counts(table) == ("8/0/4", 12)
 
 
 @pytest.mark.parametrize("name", ["none", "NA", "skip", "no answer"])
 def test_method_named_like_a_missing_verdict_is_refused(name):
     """In a quarter of 16 rows the verdict is `name`, A in another quarter, and B in the others."""
-    rows = [
-        {"item": n, "model_a": name, "model_b": "cot", "winner": [name, "A", "B"][n % 4 and 1 + n % 2]}
-        for n in range(16)
-    ]
-    table = pd.DataFrame(rows)
+    table = items(16, winner=(name, "B", "A", "B")).assign(model_a=name, model_b="cot")
     assert f'verdicts."{name}"=SIDE' in refusal(table)
     assert counts(table, verdicts={name: "tie"}) == ("4/4/8", 16)
     assert counts(table, verdicts={name: ""}) == ("4/0/8", 12)
-    named = table.assign(winner=["cot" if n % 4 else name for n in range(16)])
-    assert counts(named) == ("4/0/12", 16)
+    assert counts(table.assign(winner=[name, "cot", "cot", "cot"] * 4)) == ("4/0/12", 16)
 
 
 @pytest.mark.parametrize(
@@ -156,13 +140,10 @@ def test_method_named_like_a_missing_verdict_is_refused(name):
 )
 @pytest.mark.parametrize("words", ["AB", ("first", "second")])
 def test_column_of_sides_with_an_unclear_cell_is_refused(name, cells, broken, words):
-    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[n % 3 == 0]} for n in range(12)]
-    rows[7][name] = broken
-    message = refusal(pd.DataFrame(rows))
-    assert (
-        f"the column {name!r} says which method was first, but not on row 8, where it has {broken!r}"
-        in message
-    )
+    table = items(12, winner=(words[1], words[0], words[0]), **{name: cells})
+    table.loc[7, name] = broken
+    message = refusal(table)
+    assert f"{name!r} says which method was first, but not on row 8, where it has {broken!r}" in message
     assert "verdicts." not in message
 
 
@@ -181,10 +162,10 @@ def test_column_of_sides_with_an_unclear_cell_is_refused(name, cells, broken, wo
 )
 def test_one_empty_cell_hides_no_changed_sides(name, cells, gap):
     """A wins each time, and sides changed in half of the rows, so that neither method is better."""
-    rows = [{"item": n, **AB, name: cells[n % 2], "winner": "A"} for n in range(20)]
-    assert repr(name) in refusal(pd.DataFrame(rows))
-    rows[0][name] = gap
-    assert repr(name) in refusal(pd.DataFrame(rows))
+    table = items(20, winner="A", **{name: cells}).astype({name: object})
+    assert repr(name) in refusal(table)
+    table.loc[0, name] = gap
+    assert repr(name) in refusal(table)
 
 
 @pytest.mark.parametrize("words", ["AB", ("model_a", "model_b")])
@@ -192,23 +173,25 @@ def test_one_empty_cell_hides_no_changed_sides(name, cells, gap):
 def test_column_about_swaps_refuses_names_of_columns(name, words):
     """The winner is always on the same side, so the meaning of the column decides the result."""
     cells = ("no", "yes") if name == "swapped" else ("AB", "BA")
-    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[0]} for n in range(36)]
-    table = pd.DataFrame(rows)
+    table = items(36, winner=words[0], **{name: cells})
     message = refusal(table)
     assert f"the column {name!r} may say that sides changed" in message
     assert f'verdicts."{words[0]}"=SIDE' in message
     assert counts(table, verdicts={words[0]: "alpha"}) == ("36/0/0", 36)
 
 
-@pytest.mark.parametrize("words", [("L", "R", "B"), ("1", "2", "b"), ("alpha", "beta", "B"), ("H", "D", "A")])
-def test_letter_without_the_other_letter_must_be_declared(words):
-    rows = [{"item": n, **AB, "winner": words[n % 3]} for n in range(12)]
-    table = pd.DataFrame(rows)
-    meanings = {
-        word: meaning
-        for word, meaning in zip(words, ("a", "b", "tie"), strict=True)
-        if word not in AB.values()
-    }
+@pytest.mark.parametrize(
+    "meanings",
+    [
+        {"L": "a", "R": "b", "B": "tie"},
+        {"1": "a", "2": "b", "b": "tie"},
+        {"B": "tie"},
+        {"H": "a", "D": "b", "A": "tie"},
+    ],
+)
+def test_letter_without_the_other_letter_must_be_declared(meanings):
+    words = tuple(meanings) if len(meanings) == 3 else ("alpha", "beta", "B")
+    table = items(12, winner=words)
     message = refusal(table)
     assert all(f'verdicts."{word}"=SIDE' in message for word in meanings)
     assert counts(table, verdicts=meanings) == ("4/4/4", 12)
@@ -225,29 +208,34 @@ def test_letter_without_the_other_letter_must_be_declared(words):
     ],
 )
 def test_method_named_unlike_the_words_is_read(names, words):
-    rows = [{"item": n, "left": names[0], "right": names[1], "winner": words[n % 4 == 0]} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("9/0/3", 12)
+    table = pd.DataFrame({"item": range(12), "left": names[0], "right": names[1]})
+    table["winner"] = [words[1], words[0], words[0], words[0]] * 3
+    assert counts(table) == ("9/0/3", 12)
 
 
-@pytest.mark.parametrize("names", [("B", "A"), ("System B", "System A")])
-def test_declared_words_can_be_names_of_methods(names):
-    """The word A is chosen in 9 of 12 rows."""
-    words = ("A", "B") if names == ("B", "A") else ("System A", "System B")
-    rows = [
-        {"item": n, "model_a": names[0], "model_b": names[1], "winner": words[n % 4 == 0]} for n in range(12)
-    ]
-    table = pd.DataFrame(rows)
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(("B", "A"), ("A", "B")), (("System B", "System A"), ("System A", "System B"))],
+)
+def test_declared_words_can_be_names_of_methods(names, words):
+    """The first word is chosen in 9 of 12 rows."""
+    cells = (words[1], words[0], words[0], words[0])
+    table = items(12, winner=cells).assign(model_a=names[0], model_b=names[1])
     assert f"may name a side, or the method {words[1]!r}" in refusal(table)
     assert counts(table, verdicts=dict(zip(words, "ab", strict=True))) == ("9/0/3", 12)
     assert counts(table, verdicts={word: word for word in words}) == ("3/0/9", 12)
 
 
-@pytest.mark.parametrize("words", [{"a": "b", "b": "a"}, {"A": "b", "B": "a", "C": "tie"}, {"gpt": "alpha"}])
-def test_declared_word_that_no_cell_has_is_refused(words):
-    table = pd.DataFrame([{"item": n, **AB, "winner": "AB"[n % 4 == 0]} for n in range(12)])
-    word = next(word for word in words if word not in {"A", "B"})
-    assert f"no cell is {word!r}" in refusal(table, verdicts=words)
-    assert counts(table, verdicts={"A": "b", "B": "a"}) == ("3/0/9", 12)
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ({"a": "b", "b": "a"}, "a"),
+        ({"A": "b", "B": "a", "C": "tie"}, "C"),
+        ({"gpt": "alpha"}, "gpt"),
+    ],
+)
+def test_declared_word_that_no_cell_has_is_refused(words, wrong):
+    assert f"no cell is {wrong!r}" in refusal(items(12, winner=("A", "B")), verdicts=words)
 
 
 @pytest.mark.parametrize(
@@ -256,27 +244,25 @@ def test_declared_word_that_no_cell_has_is_refused(words):
 @pytest.mark.parametrize("words", ["AB", ("alpha", "beta")])
 def test_column_of_the_worse_text_must_be_declared(heading, words):
     """Alpha is named in 9 of 12 rows."""
-    table = pd.DataFrame([{"item": n, **AB, heading: words[n % 4 == 0]} for n in range(12)])
+    alpha, beta = words
+    table = items(12, **{heading: (beta, alpha, alpha, alpha)})
     assert f"{heading!r} seems to name the worse text" in refusal(table)
     columns = {"verdict": heading}
     opposite = {"A": "b", "B": "a", "alpha": "beta", "beta": "alpha"}
     assert counts(table, columns=columns, verdicts={word: opposite[word] for word in words}) == ("3/0/9", 12)
     assert counts(table, columns=columns) == ("9/0/3", 12)
-    both = table.assign(winner=[words[n % 4 != 0] for n in range(12)])
-    assert counts(both) == ("3/0/9", 12)
+    assert counts(table.assign(winner=[alpha, beta, beta, beta] * 3)) == ("3/0/9", 12)
 
 
 @pytest.mark.parametrize(
-    "names", [("chosen", "rejected"), ("won", "lost"), ("better_system", "worse_system")]
+    ("better", "worse"), [("chosen", "rejected"), ("won", "lost"), ("better_system", "worse_system")]
 )
-def test_column_of_the_better_text_is_offered(names):
-    rows = [{"item": n, **AB, names[0]: "AB"[n % 4 == 0], names[1]: "BA"[n % 4 == 0]} for n in range(12)]
-    message = refusal(pd.DataFrame(rows))
-    assert f"To read {names[0]!r} instead, write --set columns.verdict={names[0]}" in message
-    assert (
-        f"""--set columns.verdict={names[1]} --set 'verdicts."A"=SIDE' --set 'verdicts."B"=SIDE'""" in message
-    )
-    assert counts(pd.DataFrame(rows), columns={"verdict": names[0]}) == ("9/0/3", 12)
+def test_column_of_the_better_text_is_offered(better, worse):
+    table = items(12, **{better: [*"BAAA"], worse: [*"ABBB"]})
+    message = refusal(table)
+    assert f"To read {better!r} instead, write --set columns.verdict={better}" in message
+    assert f"""--set columns.verdict={worse} --set 'verdicts."A"=SIDE' --set 'verdicts."B"=SIDE'""" in message
+    assert counts(table, columns={"verdict": better}) == ("9/0/3", 12)
 
 
 @pytest.mark.parametrize("name", ["game", "pass", "run", "call"])
@@ -317,7 +303,7 @@ def test_offers_for_repeated_pairs_name_headings_and_meanings(columns, option):
 
 @pytest.mark.parametrize("word", ['"A!"', 'A\'s "x"', "a\\b", "a\tb", "50\\50", "a ; b", "x]"])
 def test_offer_for_a_word_with_signs_works_as_an_option(word):
-    table = pd.DataFrame([{"item": n, **AB, "winner": word if n % 4 else "beta"} for n in range(12)])
+    table = items(12, winner=("beta", word, word, word))
     message = refusal(table)
     options = message[message.index("--set") : message.index(" (a, b, tie")]
     [_, setting] = shlex.split(options)
@@ -338,38 +324,39 @@ def test_headings_and_methods_in_options_are_texts():
         ("order", ("AB", "BA")),
         ("left_model", ("alpha", "beta")),
         ("alpha_is_left", ("yes", "no")),
-        ("swapped", ("no", "yes")),
     ],
 )
 @pytest.mark.parametrize("words", ["12", ("links", "rechts")])
 def test_declared_words_can_name_places(name, cells, words):
     """Alpha is first in even rows, and better in 16 of 20."""
-    rows = [{"item": n, **AB, name: cells[n % 2], "winner": words[(n % 5 == 0) != n % 2]} for n in range(20)]
-    table = pd.DataFrame(rows)
+    table = items(20, winner=[words[(n % 5 == 0) != n % 2] for n in range(10)], **{name: cells})
     assert all(f'verdicts."{word}"=SIDE' in refusal(table) for word in words)
     message = refusal(table, verdicts=dict(zip(words, "ab", strict=True)))
     assert f"the column {name!r} may say that sides changed" in message
     assert "on rows 2, 4, 6" in message
-    assert f"=SIDE' (a method{'' if name == 'swapped' else ', first or second'})" in message
+    assert "=SIDE' (a method, first or second)" in message
     places = dict(zip(words, ("first", "second"), strict=True))
-    if name == "swapped":
-        assert "'swapped' may say that sides changed" in refusal(table, verdicts=places)
-    else:
-        assert counts(table, verdicts=places) == ("16/0/4", 20)
+    assert counts(table, verdicts=places) == ("16/0/4", 20)
     methods = dict(zip(words, AB.values(), strict=True))
     assert counts(table, verdicts=methods) == ("10/0/10", 20)
+
+
+def test_words_for_places_do_not_explain_swaps():
+    table = items(20, winner=("1", "2"), swapped=("no", "yes"))
+    message = refusal(table, verdicts={"1": "a", "2": "b"})
+    assert "'swapped' may say that sides changed" in message
+    assert "=SIDE' (a method)" in message
+    places = {"1": "first", "2": "second"}
+    assert "'swapped' may say that sides changed" in refusal(table, verdicts=places)
+    assert counts(table, verdicts=dict(zip("12", AB.values(), strict=True))) == ("10/0/10", 20)
 
 
 @pytest.mark.parametrize("name", ["book", "video", "hospital"])
 def test_ids_that_begin_again_for_own_raters_must_be_declared(name):
     """Two raters judge the items 0 to 5 of each of three books."""
-    rows = [
-        {name: group, "item": n, **AB, "annotator": f"{rater}_{group}", "winner": "A"}
-        for group in "xyz"
-        for n in range(6)
-        for rater in "uv"
-    ]
-    table = pd.DataFrame(rows)
+    groups = pd.concat([items(6, winner="A", **{name: group}) for group in "xyz"])
+    table = by_raters(groups, "uv")
+    table["rater"] += table[name]
     message = refusal(table)
     assert f"If ids begin again in each {name}, write --set columns.pair_id={name},item" in message
     assert "If they do not, write --set columns.pair_id=item" in message

@@ -19,6 +19,7 @@ from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
 
+BOTH = ("--column", "x", "--column", "y")
 QUESTIONS = [f"Why does plant {n} need rain?" for n in range(4)]
 
 
@@ -51,6 +52,19 @@ def rows_of(*names, prompt="prompt", text="text", heading="", questions=QUESTION
 def plain(name, **options):
     """Write a system's texts without its name."""
     return write(f"{name}.jsonl", rows_of(name, **options))
+
+
+def write_prompts(form="{}"):
+    """Write the prompts with their numbers as ids."""
+    return write("source.jsonl", [{"id": form.format(n), "prompt": q} for n, q in enumerate(QUESTIONS)])
+
+
+def write_both(make, name="{}.jsonl"):
+    """Write the rows `make(number, question, text)` for x and for y. Return the names of the files."""
+    return [
+        write(name.format(system), [make(n, q, f"{system} on {q}") for n, q in enumerate(QUESTIONS)])
+        for system in ("x", "y")
+    ]
 
 
 def alpaca(name):
@@ -131,7 +145,7 @@ def texts_of(folder):
     }
 
 
-EXPECTED = {name: {question: f"{name} on {question}" for question in QUESTIONS} for name in ("x", "y")}
+EXPECTED = {name: {question: f"{name} on {question}" for question in QUESTIONS} for name in "xy"}
 
 
 @pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
@@ -150,7 +164,7 @@ def test_every_file_layout_gives_the_same_study(run, make):
 
 def test_further_texts_of_a_sample_are_reported(run, tmp_path):
     """lm-evaluation-harness with several repeats of each prompt."""
-    for name in ("x", "y"):
+    for name in "xy":
         file = tmp_path / samples(name, nested=False)
         rows = [row | {"resps": [[*row["resps"][0], "again"]]} for row in read_json_lines(file)]
         write(file.name, rows)
@@ -230,24 +244,22 @@ WITHOUT_PROMPTS = {
 
 @pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
 def test_nested_records_of_tools_are_read(read_texts, make):
-    for name in ("x", "y"):
-        write(f"{name}.jsonl", [make(question, f"{name} on {question}") for question in QUESTIONS])
-    assert read_texts("x.jsonl", "y.jsonl") == EXPECTED
+    assert read_texts(*write_both(lambda _, question, text: make(question, text))) == EXPECTED
 
 
 @pytest.mark.parametrize("make", WITHOUT_PROMPTS.values(), ids=WITHOUT_PROMPTS)
 def test_answers_of_servers_find_their_prompts(read_texts, make):
     """The file of prompts is the input of a batch. Only answers with its ids may come in another order."""
-    ids = [f"q-{number}" for number in range(4)]
     requests = [
-        {"custom_id": name, "body": {"model": "m", "messages": [{"role": "user", "content": question}]}}
-        for name, question in zip(ids, QUESTIONS, strict=True)
+        {"custom_id": f"q-{n}", "body": {"model": "m", "messages": [{"role": "user", "content": question}]}}
+        for n, question in enumerate(QUESTIONS)
     ]
     write("requests.jsonl", requests)
-    for name in ("x", "y"):
-        rows = [make(n, f"{name} on {q}") for n, q in zip(ids, QUESTIONS, strict=True)]
-        write(f"{name}.jsonl", rows if "context" in rows[0] else rows[::-1])
-    assert read_texts("x.jsonl", "y.jsonl", "--prompts", "requests.jsonl") == EXPECTED
+    files = write_both(lambda n, _, text: make(f"q-{n}", text))
+    for file in files:
+        rows = read_json_lines(Path(file))
+        write(file, rows if "context" in rows[0] else rows[::-1])
+    assert read_texts(*files, "--prompts", "requests.jsonl") == EXPECTED
 
 
 @pytest.mark.parametrize("make", [lambda words: words, lambda words: {"content": words}])
@@ -293,7 +305,7 @@ def test_results_of_several_systems_are_read(read_texts, make):
             "response": {"output": f"{name} on {q}"},
         }
         for q in QUESTIONS
-        for name in ("x", "y")
+        for name in "xy"
     ]
     assert read_texts(write("all.json", make(rows))) == EXPECTED
 
@@ -303,19 +315,16 @@ def test_values_of_nested_objects_name_the_prompts(read_texts, key):
     """Beside prompts in another order, their order would give the texts of other prompts."""
     prompts = [{"id": f"q{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
     docs = [{"id": row["id"], "question": row["prompt"]}[key] for row in prompts]
-    for name in ("x", "y"):
-        texts = [f"{name} on {question}" for question in QUESTIONS]
-        rows = [{"doc": {key: doc}, "text": text} for doc, text in zip(docs, texts, strict=True)]
-        write(f"{name}.jsonl", rows)
-    assert read_texts("x.jsonl", "y.jsonl", "--prompts", write("p.jsonl", prompts[::-1])) == EXPECTED
+    files = write_both(lambda n, _, text: {"doc": {key: docs[n]}, "text": text})
+    assert read_texts(*files, "--prompts", write("p.jsonl", prompts[::-1])) == EXPECTED
 
 
 @pytest.mark.parametrize("is_by_system", [False, True])
 def test_ids_as_keys_of_objects_name_the_prompts(read_texts, is_by_system):
     """{system: {id: text}} and {id: {system: text}} beside prompts in another order."""
-    texts = {name: {f"q-{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)} for name in ("x", "y")}
+    texts = {name: {f"q-{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)} for name in "xy"}
     by_id = {key: {name: texts[name][key] for name in texts} for key in texts["x"]}
-    (Path("all.json")).write_text(json.dumps(texts if is_by_system else by_id))
+    Path("all.json").write_text(json.dumps(texts if is_by_system else by_id))
     rows = [{"id": f"q-{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
     assert read_texts("all.json", "--prompts", write("p.jsonl", rows[::-1])) == EXPECTED
 
@@ -325,7 +334,7 @@ def test_systems_inside_a_record_are_read(read_texts, by_name):
     """UltraFeedback has a list of models and texts in each record, and others an object."""
     rows = []
     for question in QUESTIONS:
-        texts = {name: f"{name} on {question}" for name in ("x", "y")}
+        texts = {name: f"{name} on {question}" for name in "xy"}
         items = [{"id": name, "model": name, "response": text} for name, text in texts.items()]
         rows.append({"instruction": question, "responses": texts if by_name else items})
     write("all.json", rows)
@@ -351,7 +360,7 @@ def test_prompts_keep_their_nested_answers(read_texts):
         {"id": n, "prompt": q, "refs": [{"model": m, "text": m} for m in "ab"]}
         for n, q in enumerate(QUESTIONS)
     ]
-    files = [plain(name) for name in ("x", "y")]
+    files = [plain(name) for name in "xy"]
     read_texts(*files, "--prompts", write("p.jsonl", rows))
 
 
@@ -422,47 +431,45 @@ def test_unclear_nested_records_are_refused(refuse, row, message):
         {"result": {"type": "errored", "error": {"type": "overloaded"}}},
     ],
 )
-def test_failed_request_of_a_batch_is_a_missing_text(run, failure):
+def test_failed_request_of_a_batch_is_a_missing_text(refuse, read_texts, failure):
     write("p.jsonl", [{"custom_id": f"q{n}", "prompt": q} for n, q in enumerate([*QUESTIONS, "Q"])])
-    for name in ("x", "y"):
-        texts = [f"{name} on {question}" for question in QUESTIONS]
-        rows = [{"custom_id": f"q{n}", "response": {"body": complete(text)}} for n, text in enumerate(texts)]
-        write(f"{name}.jsonl", [*rows, {"custom_id": "q4"} | failure])
-    command = ("new", "s", "--prompts", "p.jsonl", "--texts", "x.jsonl", "y.jsonl")
-    assert "x in x.jsonl has no text to 1 of 5" in run(*command).refused()
-    assert run(*command, "--common").code == 0
-    assert texts_of("s") == EXPECTED
+    files = write_both(lambda n, _, text: {"custom_id": f"q{n}", "response": {"body": complete(text)}})
+    for file in files:
+        write(file, [*read_json_lines(Path(file)), {"custom_id": "q4"} | failure])
+    arguments = (*files, "--prompts", "p.jsonl")
+    assert "x in x.jsonl has no text to 1 of 5" in refuse(*arguments)
+    assert read_texts(*arguments, "--common") == EXPECTED
 
 
-def test_several_texts_of_an_answer_are_counted(run):
+def test_several_texts_of_an_answer_are_counted(run, refuse):
     """The first of several texts is read, and an answer without content is no text."""
-    for name in ("x", "y"):
-        contents = [f"{name} on {question}" for question in QUESTIONS]
-        rows = [
-            {"prompt": question, "choices": [*complete(content)["choices"], {"text": "again"}]}
-            for question, content in zip(QUESTIONS, contents, strict=True)
-        ]
-        write(f"{name}.jsonl", [*rows, {"prompt": "Q"} | complete(None)])
-    files = ("--texts", "x.jsonl", "y.jsonl")
-    assert "x in x.jsonl has no text to 1 of 5, such as 0005: 'Q'" in run("new", "s", *files).refused()
-    ran = run("new", "s", "--common", *files)
+    files = write_both(
+        lambda _, question, text: {
+            "prompt": question,
+            "choices": [*complete(text)["choices"], {"text": "again"}],
+        }
+    )
+    for file in files:
+        write(file, [*read_json_lines(Path(file)), {"prompt": "Q"} | complete(None)])
+    assert "x in x.jsonl has no text to 1 of 5, such as 0005: 'Q'" in refuse(*files)
+    ran = run("new", "s", "--common", "--texts", *files)
     assert "x: 4 texts from x.jsonl (only the first of several texts is read in 4 records)" in ran.out
     assert texts_of("s") == EXPECTED
 
 
 def test_lines_of_plain_text_are_texts_in_order(run, refuse):
-    (Path("source.txt")).write_text("\n".join(QUESTIONS))
-    for name in ("x", "y"):
-        (Path(f"{name}.txt")).write_text("".join(f"{name} on {question}\n" for question in QUESTIONS))
+    Path("source.txt").write_text("\n".join(QUESTIONS))
+    for name in "xy":
+        Path(f"{name}.txt").write_text("".join(f"{name} on {question}\n" for question in QUESTIONS))
     message = refuse("x.txt", "y.txt")
     assert "no text has a prompt beside it" in message
     ran = run("new", "s", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "x: 4 texts from x.txt (in the order of the prompts)" in ran.out
     assert texts_of("s") == EXPECTED
-    (Path("y.txt")).write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
+    Path("y.txt").write_text(f"y on {QUESTIONS[0]}\n\n\ny on {QUESTIONS[3]}\n")
     ran = run("new", "blank", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "y: 4 texts from y.txt (in the order of the prompts; 2 empty)" in ran.out
-    (Path("y.txt")).write_text("".join(f"q{n}\ty on {question}\n" for n, question in enumerate(QUESTIONS)))
+    Path("y.txt").write_text("".join(f"q{n}\ty on {question}\n" for n, question in enumerate(QUESTIONS)))
     ran = run("new", "tabs", "--prompts", "source.txt", "--texts", "x.txt", "y.txt")
     assert "y.txt has no column named text" in ran.refused()
 
@@ -502,13 +509,12 @@ def test_prompt_with_two_ids_is_one_prompt(run):
     assert len(pair(Study.open("s")).pairs) == 4
 
 
-def test_line_ends_and_unicode_form_do_not_distinguish_prompts(run):
+def test_line_ends_and_unicode_form_do_not_distinguish_prompts(read_texts):
     accented = ["Café au lait:\nhow much?", *QUESTIONS]
     composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
     rows = [{"prompt": question, "text": f"y {question}"} for question in composed]
     files = plain("x", questions=accented), write("y.csv", rows, ends="\r\n")
-    ran = run("new", "s", "--texts", *files)
-    assert (ran.code, ran.err) == (0, "")
+    read_texts(*files)
     assert len(read_prompts(Path("s/prompts.jsonl"))) == 5
 
 
@@ -528,7 +534,7 @@ def test_systems_with_different_prompts_are_refused(run, refuse):
     message = refuse(*files)
     assert "y in y.jsonl has no text to 1 of 4, such as 0004: 'Why does plant 3 need rain?'" in message
     assert "on the 3 prompts that all have: --common" in message
-    assert not (Path("s")).exists()
+    assert not Path("s").exists()
     ran = run("new", "s", "--common", "--texts", *files)
     assert "x: 3 texts from x.jsonl (1 text for other prompts left out)" in ran.out
     assert len(pair(Study.open("s")).pairs) == 3
@@ -562,50 +568,41 @@ def test_ids_of_several_prompts_need_prompts(read_texts, refuse):
         message = refuse(*order, "--common")
         assert "4 texts by z in z.jsonl have an id and no prompt, and the id stands for several" in message
         assert f"'0' is {QUESTIONS[0]!r} and {QUESTIONS[3]!r}" in message
-    source = write("source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
+    source = write_prompts()
     assert read_texts(*files, bare, "--prompts", source)["z"] == {
         question: f"z on {question}" for question in QUESTIONS
     }
 
 
 def test_ids_of_unknown_prompts_are_named(refuse):
-    rows_with_prompts = [{"id": n, "prompt": question, "text": "x"} for n, question in enumerate(QUESTIONS)]
-    rows_with_ids = [{"id": 100 + n, "text": "y"} for n in range(4)]
-    files = write("x.jsonl", rows_with_prompts), write("y.jsonl", rows_with_ids)
-    message = refuse(*files)
+    other_ids = write("y.jsonl", [{"id": 100 + n, "text": "y"} for n in range(4)])
+    message = refuse(with_own_ids("x"), other_ids)
     assert "4 of the texts by y have other ids, such as '100'. Correct them if" in message
     assert "Add these texts" in message
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "  ")])
 def test_prompts_that_differ_in_case_or_spaces_are_named(refuse, change):
-    rows = [[{"prompt": form(q), "text": "x"} for q in QUESTIONS] for form in (str, change)]
-    files = write("x.jsonl", rows[0]), write("y.jsonl", rows[1])
-    message = refuse(*files)
-    assert (
-        f"{len(QUESTIONS)} of these prompts and prompts of x differ only in spaces or in capital" in message
-    )
+    changed = plain("y", questions=[change(question) for question in QUESTIONS])
+    message = refuse(plain("x"), changed)
+    assert "4 of these prompts and prompts of x differ only in spaces or in capital" in message
 
 
 def test_an_invalid_name_is_traced_to_the_file_of_its_texts(refuse):
-    rows = [
-        {"prompt": q, "text": f"{name} {q}", "system": name} for q in QUESTIONS for name in ("tie", "GPT")
-    ]
-    message = refuse(write("both.jsonl", rows))
+    message = refuse(write("both.jsonl", rows_of("tie", "GPT", heading="system")))
     assert "'tie': this word means a side" in message
     assert "Nothing was written. Systems get their names from both.jsonl" in message
-    assert not (Path("s")).exists()
+    assert not Path("s").exists()
 
 
 @pytest.mark.parametrize("option", ["--prompts", "--texts"])
 def test_half_a_character_is_refused_with_its_remedy(run, option):
-    path = Path("half.jsonl")
-    path.write_text('{"prompt": "a \\ud83d", "text": "b \\ud83d"}\n')
-    assert "without halves of characters such as" in run("new", "s", option, path).refused()
+    Path("half.jsonl").write_text('{"prompt": "a \\ud83d", "text": "b \\ud83d"}\n')
+    assert "without halves of characters such as" in run("new", "s", option, "half.jsonl").refused()
 
 
 def test_prompts_come_from_a_file_by_id_or_order(run):
-    source = write("source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
+    source = write_prompts("q{}")
     by_id = [{"id": f"q{n}", "text": f"x on {q}"} for n, q in enumerate(QUESTIONS)]
     in_order = [{"text": f"y on {q}"} for q in QUESTIONS]
     files = write("x.csv", by_id[::-1]), write("y.csv", in_order)
@@ -643,13 +640,12 @@ def write_texts_of_x_and_y(heading, rows):
     """Write the texts of two systems with a number beside each text. Return the names of the files."""
     rows = list(rows)
     return [
-        write(f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows])
-        for name in ("x", "y")
+        write(f"{name}.jsonl", [{heading: n, "text": f"{name} on {q}"} for n, q in rows]) for name in "xy"
     ]
 
 
 @pytest.mark.parametrize("heading", ["item", "rank", "index", "sample", "nr", ""])
-def test_prompt_numbers_in_another_order_are_asked_about(run, read_texts, refuse, heading):
+def test_prompt_numbers_in_another_order_are_asked_about(refuse, read_texts, heading):
     """Numbers under these headings can be the prompts' ids, or count the rows of each file."""
     rows = list(enumerate(QUESTIONS, start=1))
     rotated = [*rows[1:], rows[0]]
@@ -658,11 +654,14 @@ def test_prompt_numbers_in_another_order_are_asked_about(run, read_texts, refuse
     message = refuse(*files, "--prompts", source)
     assert f"{heading!r} has the prompts' values in another order" in message
     write_texts_of_x_and_y(heading, rows)
-    read_texts(*files, "--prompts", source)
-    write("source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
-    write_texts_of_x_and_y("prompt_id", rotated)
-    assert run("new", "t", "--prompts", source, "--texts", *files).code == 0
-    assert texts_of("s") == texts_of("t") == EXPECTED
+    assert read_texts(*files, "--prompts", source) == EXPECTED
+
+
+def test_prompt_ids_in_another_order_name_the_prompts(read_texts):
+    rows = list(enumerate(QUESTIONS, start=1))
+    source = write("source.jsonl", [{"prompt_id": n, "prompt": q} for n, q in rows])
+    files = write_texts_of_x_and_y("prompt_id", [*rows[1:], rows[0]])
+    assert read_texts(*files, "--prompts", source) == EXPECTED
 
 
 @pytest.mark.parametrize("label", ["{}", "q00{}", "#{}"])
@@ -686,7 +685,7 @@ def test_column_with_words_of_prompts_is_no_system(run, number):
     wide = [name | {"message": q, "x": f"x on {q}", "y": f"y on {q}"} for name, q in rows[::-1]]
     new = ("new", "s", "--prompts", source, "--texts", write("w.csv", wide))
     assert "'message' has the words of the prompts. Rename it to 'prompt', or name" in run(*new).refused()
-    assert run(*new, "--column", "x", "--column", "y").code == 0
+    assert run(*new, *BOTH).code == 0
     assert texts_of("s") == EXPECTED
 
 
@@ -703,38 +702,35 @@ def test_column_with_a_single_text_is_offered_as_a_system(refuse):
 @pytest.mark.parametrize("copied", [2, len(QUESTIONS)])
 def test_system_that_copies_prompts_keeps_its_texts(run, read_texts, copied):
     """A system that corrects sentences leaves some or all of them unchanged."""
-    source = write("source.jsonl", [{"id": n, "prompt": q} for n, q in enumerate(QUESTIONS)])
-    texts = [q if n < copied else f"x on {q}" for n, q in enumerate(QUESTIONS)]
-    x = write("x.jsonl", [{"id": n, "text": text} for n, text in enumerate(texts)])
-    y = write("y.jsonl", [{"id": n, "text": f"y on {q}"} for n, q in enumerate(QUESTIONS)])
+    source = write_prompts()
+    x, y = write_both(lambda n, _, text: {"id": n, "text": text})
+    corrected = read_json_lines(Path(x))[copied:]
+    write(x, [{"id": n, "text": q} for n, q in enumerate(QUESTIONS[:copied])] + corrected)
     read_texts(x, y, "--prompts", source)
     assert run("pair", "s").code == 0
     assert run("measure", x, y, "--prompts", source, "--metrics", "length").code == 0
 
 
 def test_object_of_texts_by_ids_is_read(read_texts):
-    source = write("source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
-    for name in ("x", "y"):
+    source = write_prompts("q{}")
+    for name in "xy":
         texts = {f"q{n}": f"{name} on {q}" for n, q in enumerate(QUESTIONS)}
-        (Path(f"{name}.json")).write_text(json.dumps(texts))
+        Path(f"{name}.json").write_text(json.dumps(texts))
     assert read_texts("x.json", "y.json", "--prompts", source) == EXPECTED
 
 
 def test_shifted_ids_are_named_and_not_compared(refuse):
     source = write("source.jsonl", [{"id": n + 1, "prompt": q} for n, q in enumerate(QUESTIONS)])
-    files = [with_own_ids(name) for name in ("x", "y")]
-    for file in files:
-        rows = [{"id": row["id"], "text": row["text"]} for row in read_json_lines(Path(file))]
-        write(file, rows)
+    files = write_both(lambda n, _, text: {"id": n, "text": text})
     message = refuse(*files, "--prompts", source)
     assert "such as '0'. Correct them if ids begin with 0 in one file and with 1 in another" in message
     assert "--common" not in message
 
 
 def test_prompt_with_a_missing_text_is_not_called_reworded(refuse):
-    rows = [{"prompt": q, "text": None if n == 1 else f"x on {q}"} for n, q in enumerate(QUESTIONS)]
-    files = write("x.jsonl", rows), plain("y")
-    message = refuse(*files)
+    rows = rows_of("x")
+    rows[1]["text"] = None
+    message = refuse(write("x.jsonl", rows), plain("y"))
     assert "x in x.jsonl has no text to 1 of 4" in message
     assert "Add these texts, or compare on the 3 prompts" in message
 
@@ -748,12 +744,10 @@ def test_texts_without_ids_need_the_order_of_the_prompts(refuse):
 
 
 def test_texts_without_any_prompts_are_refused(refuse):
-    for name in ("x", "y"):
-        write(f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(4)])
-    message = refuse("x.jsonl", "y.jsonl")
+    message = refuse(*write_both(lambda _, __, text: {"text": text}))
     assert "write the prompts in a column 'prompt', or name a file" in message
     assert "--prompts FILE" in message
-    assert not (Path("s")).exists()
+    assert not Path("s").exists()
 
 
 @pytest.mark.parametrize(
@@ -770,7 +764,7 @@ def test_columns_without_texts_are_named(read_texts, refuse, more, words):
     message = refuse(file)
     assert words in message
     assert "--column 'x' --column 'y'" in message
-    assert read_texts(file, "--column", "x", "--column", "y") == EXPECTED
+    assert read_texts(file, *BOTH) == EXPECTED
 
 
 ROWS = [
@@ -807,7 +801,7 @@ def test_columns_of_far_shorter_texts_are_asked_about(read_texts, refuse, rows, 
     message = refuse(file)
     assert f"{heading!r} holds {cell.format(0)!r}" in message
     assert "such as --column 'x' --column 'y'" in message
-    assert read_texts(file, "--column", "x", "--column", "y").keys() == {"x", "y"}
+    assert read_texts(file, *BOTH).keys() == {"x", "y"}
 
 
 @pytest.mark.parametrize(
@@ -828,7 +822,7 @@ def test_terse_and_verbose_systems_are_named_by_their_columns(read_texts, refuse
     file = write("all.csv", texts)
     refused = refuse(file)
     assert "Name the column of the texts, or one column for each system, such as --column 'y'" in refused
-    read_texts(file, "--column", "x", "--column", "y")
+    read_texts(file, *BOTH)
 
 
 SOURCES = {
@@ -859,7 +853,7 @@ SOURCES = {
 def test_new_keeps_columns_that_describe_prompts(run, kind):
     for name in "xy":
         write(f"{name}.jsonl", [row for row in ROWS if row["system"] == name])
-    columns = ("--column", "x", "--column", "y") if kind == "a column for each system" else ()
+    columns = BOTH if kind == "a column for each system" else ()
     ran = run("new", "s", "--texts", *SOURCES[kind](), *columns)
     assert "4 prompts, with genre" in ran.out
     prompts = read_json_lines(Path("s/prompts.jsonl"))
@@ -933,7 +927,7 @@ def test_two_columns_of_systems_are_refused(read_texts, refuse, heading):
     rows = [
         {"prompt": q, heading: name, "strategy": plan, "text": f"{name} {plan} {q}"}
         for q in QUESTIONS
-        for name in ("x", "y")
+        for name in "xy"
         for plan in ("plan", "draft")
     ]
     file = write("all.csv", rows)
@@ -941,32 +935,22 @@ def test_two_columns_of_systems_are_refused(read_texts, refuse, heading):
         message = refuse(file, *options)
         assert "and other columns may name the systems. Rename the one with a setting" in message
     renamed = [{"setting" if key == "strategy" else key: row[key] for key in row} for row in rows]
-    read_texts(write("all.csv", renamed))
-    systems = texts_of("s")
+    systems = read_texts(write("all.csv", renamed))
     assert systems.keys() == {"x(plan)", "x(draft)", "y(plan)", "y(draft)"}
     assert systems["y(draft)"] == {q: f"y draft {q}" for q in QUESTIONS}
 
 
-def test_two_columns_of_texts_beside_a_model_are_refused(read_texts, refuse):
-    rows = [
-        {"prompt": q, "model": name, "written": f"{name} on {q}", "full_text": f"{q} {name} on {q}"}
-        for q in QUESTIONS
-        for name in ("x", "y")
-    ]
-    file = write("all.csv", rows)
+def test_two_columns_of_texts_beside_a_model_are_refused(refuse, read_texts):
+    rows = rows_of("x", "y", heading="model", text="written")
+    file = write("all.csv", [row | {"full_text": f"{row['prompt']} {row['written']}"} for row in rows])
     assert "Name the one column of the texts: --column 'full_text'" in refuse(file)
     assert read_texts(file, "--column", "written") == EXPECTED
 
 
-def test_column_of_texts_is_proposed_and_systems_are_found(read_texts, refuse):
-    rows = [
-        {"No": n, "prompt": q, "provider": "router", "model": name, "answer": f"{name} on {q}"}
-        for n, q in enumerate(QUESTIONS)
-        for name in ("x", "y")
-    ]
-    file = write("all.csv", rows)
-    message = refuse(file)
-    assert message.rstrip().endswith("such as --column 'answer'")
+def test_column_of_texts_is_proposed_and_systems_are_found(refuse, read_texts):
+    rows = rows_of("x", "y", heading="model", text="answer", provider="router")
+    file = write("all.csv", [{"No": n // 2} | row for n, row in enumerate(rows)])
+    assert refuse(file).rstrip().endswith("such as --column 'answer'")
     assert read_texts(file, "--column", "answer") == EXPECTED
 
 
@@ -979,7 +963,7 @@ def test_column_that_may_name_systems_is_refused(refuse):
 
 def test_constant_model_column_names_no_system(read_texts):
     """Each file is by one system, though both name the same model."""
-    files = [plain(name, model="opt", seed=3) for name in ("x", "y")]
+    files = [plain(name, model="opt", seed=3) for name in "xy"]
     assert read_texts(*files) == EXPECTED
 
 
@@ -1074,21 +1058,24 @@ def test_compressed_file_names_its_system(read_texts, tmp_path):
 
 
 @pytest.mark.parametrize("samples", [1, 2])
-def test_settings_of_a_model_are_systems(run, refuse, samples):
+def test_settings_of_a_model_are_systems(refuse, read_texts, samples):
     """Temperatures 0 and 1 of one model: the column is asked about, and is a setting once it is named so."""
     rows = [
         {"prompt": question, "model": name, "temperature": heat, "sample": n, "text": f"{name} {heat} {n}"}
         for question in QUESTIONS
-        for name in ("x", "y")
+        for name in "xy"
         for heat in (0, 1)
         for n in range(samples)
     ]
     message = refuse(write("all.csv", rows))
     assert "the column 'temperature' differs between texts of one prompt" in message
-    for name, systems in (("setting", {"x(0)", "x(1)", "y(0)", "y(1)"}), ("run", {"x", "y"})):
-        renamed = [{name if key == "temperature" else key: row[key] for key in row} for row in rows]
-        assert run("new", name, "--texts", write(f"{name}.csv", renamed)).code == 0
-        assert texts_of(name).keys() == systems
+    renamed = [{"setting" if key == "temperature" else key: row[key] for key in row} for row in rows]
+    assert read_texts(write("all.csv", renamed)).keys() == {"x(0)", "x(1)", "y(0)", "y(1)"}
+
+
+def test_column_of_runs_names_no_systems(read_texts):
+    rows = [row for n in (0, 1) for row in rows_of("x", "y", heading="model", run=n, words=f"{{}} {n} {{}}")]
+    assert read_texts(write("all.csv", rows)).keys() == {"x", "y"}
 
 
 @pytest.mark.parametrize(
@@ -1096,7 +1083,6 @@ def test_settings_of_a_model_are_systems(run, refuse, samples):
     [
         ("top_p", "p=0.9", "top_p(p=0.9)"),
         ("top_p", "top_p=0.9", "top_p(top_p=0.9)"),
-        ("beam", "beams=5", "beam(beams=5)"),
         ("temperature", "temperature(0.7) or less", "temperature(temperature(0.7) or less)"),
         ("GPT (new)", "T=1 (seed 2)", "GPT (new)(T=1 (seed 2))"),
         ("top_p", "top_p(p=0.9)", "top_p(p=0.9)"),
@@ -1109,17 +1095,14 @@ def test_every_setting_of_a_file_names_its_strategy(read_texts, strategy, settin
         for value in (setting, f"{strategy}(other)")
     ]
     read_texts(write("all.csv", rows))
-    settings = tomllib.loads((Path("s/study.toml")).read_text())
-    assert {system["name"]: system["setting_of"] for system in settings["system"]} == {
-        name: strategy,
-        f"{strategy}(other)": strategy,
-    }
+    systems = tomllib.loads(Path("s/study.toml").read_text())["system"]
+    assert {system["name"] for system in systems} == {name, f"{strategy}(other)"}
+    assert {system["setting_of"] for system in systems} == {strategy}
 
 
 def test_new_keeps_the_finish_reason(read_texts):
-    files = plain("x", finish_reason="length"), plain("y", finish_reason="stop")
-    read_texts(*files)
-    first_rows = [read_json_lines(Path(f"s/texts/{n}.jsonl"))[0] for n in "xy"]
+    read_texts(plain("x", finish_reason="length"), plain("y", finish_reason="stop"))
+    first_rows = [read_json_lines(Path(f"s/texts/{name}.jsonl"))[0] for name in "xy"]
     assert [row["finish"] for row in first_rows] == ["length", "eos"]
 
 
@@ -1138,15 +1121,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("names", "message"), REFUSED)
 def test_reserved_system_names_are_refused(refuse, names, message):
-    (Path("x")).mkdir()
+    Path("x").mkdir()
     files = [plain(name, words=f"{n}{{1}}") for n, name in enumerate(names)]
     assert message in refuse(*files)
-    assert not (Path("s")).exists()
+    assert not Path("s").exists()
 
 
 def test_two_tables_with_the_same_systems_are_refused(refuse):
     for name in "ab":
-        (Path(f"{name}.csv")).write_text("question,guard,acs\nWhy one?,yes it is,no it was\n")
+        Path(f"{name}.csv").write_text("question,guard,acs\nWhy one?,yes it is,no it was\n")
     assert "--column NAME" in refuse("a.csv", "b.csv")
 
 
@@ -1160,7 +1143,7 @@ def test_data_frames_become_a_study():
         new("p", texts=[frame.assign(system=names)])
     with pytest.raises(StudyError, match="dict is not a source of texts; give a file or a pandas"):
         new("w", texts=[{"prompt": "p"}])
-    first, other = (frame[frame["system"] == name] for name in ("x", "y"))
+    first, other = (frame[frame["system"] == name] for name in "xy")
     assert new("t", texts=[first, other]).systems == {"x": 4, "y": 4}
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))
     with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
@@ -1171,10 +1154,10 @@ def test_data_frames_become_a_study():
 def test_interrupted_import_can_be_repeated(read_texts, refuse):
     files = plain("x"), plain("y")
     read_texts(*files)
-    (Path("s/study.toml")).unlink()
+    Path("s/study.toml").unlink()
     read_texts(*files)
     assert "study.toml exists already" in refuse(*files)
-    (Path("s/study.toml")).unlink()
-    (Path("s/texts/x.jsonl")).write_text("mine")
+    Path("s/study.toml").unlink()
+    Path("s/texts/x.jsonl").write_text("mine")
     assert "x.jsonl exists already" in refuse(*files)
-    assert (Path("s/texts/x.jsonl")).read_text() == "mine"
+    assert Path("s/texts/x.jsonl").read_text() == "mine"
