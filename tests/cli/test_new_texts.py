@@ -263,22 +263,21 @@ def test_answers_of_servers_find_their_prompts(read_texts, make):
 
 
 @pytest.mark.parametrize("make", [lambda words: words, lambda words: {"content": words}])
-def test_question_with_one_turn_is_a_prompt(run, tmp_path, make):
+def test_question_with_one_turn_is_a_prompt(read_texts, refuse, make):
     """FastChat's questions, and its answers in another order. MT-Bench has two turns, and one is chosen."""
+
+    def answer(n, _, text):
+        turns = [{"turns": [make(text)]}]
+        return {"question_id": 81 + n, "answer_id": f"a{n}", "tstamp": 1.5, "choices": turns}
+
     questions = [{"question_id": 81 + n, "turns": [make(q)]} for n, q in enumerate(QUESTIONS)]
-    write(tmp_path, "q.jsonl", questions)
-    for name in ("x", "y"):
-        turns = [[make(f"{name} on {question}")] for question in QUESTIONS]
-        rows = [
-            {"question_id": 81 + n, "answer_id": f"a{n}", "tstamp": 1.5, "choices": [{"turns": answer}]}
-            for n, answer in enumerate(turns)
-        ]
-        write(tmp_path, f"{name}.jsonl", rows[::-1])
-    new = ("new", "s", "--prompts", "q.jsonl", "--texts", "x.jsonl", "y.jsonl")
-    ran = run(*new)
-    assert (ran.code, ran.err, texts_of(tmp_path / "s")) == (0, "", EXPECTED)
-    write(tmp_path, "q.jsonl", [{**row, "turns": 2 * row["turns"]} for row in questions])
-    assert "'turns' is" in run(*new).refused()
+    files = write_both(answer)
+    for file in files:
+        write(file, read_json_lines(Path(file))[::-1])
+    arguments = (*files, "--prompts", write("q.jsonl", questions))
+    assert read_texts(*arguments) == EXPECTED
+    write("q.jsonl", [{**row, "turns": 2 * row["turns"]} for row in questions])
+    assert "'turns' is" in refuse(*arguments)
 
 
 @pytest.mark.parametrize(
