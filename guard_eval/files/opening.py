@@ -8,6 +8,7 @@ import bz2
 import gzip
 import lzma
 import os
+import resource
 import stat
 import zipfile
 import zlib
@@ -187,3 +188,24 @@ _UNPACKERS: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
 """The readers of compressed files, by the first bytes of the files."""
 
 _PACKED_ENDINGS = {".gz", ".bz2", ".xz", ".zst"}
+
+
+@contextmanager
+def limit_memory(more: int) -> Iterator[None]:
+    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs.
+
+    Only Linux has such a limit.
+    """
+    size = Path("/proc/self/statm")
+    if not size.exists():
+        yield
+        return
+    pages = int(size.read_text("ascii").split()[0])
+    limit, highest = resource.getrlimit(resource.RLIMIT_AS)
+    in_bytes = pages * resource.getpagesize() + more
+    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, highest))

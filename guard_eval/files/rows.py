@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any, Literal
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, ZIP, read_unpacked
+from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, ZIP, limit_memory, read_unpacked
 
 MOST_BYTES = 2**30
 """The largest unpacked size in bytes, to protect memory: a few megabytes can unpack to this size."""
@@ -32,9 +32,11 @@ MOST_ROWS = 2**20
 LINE, SHEET_ROW, RECORD, ROW = "line", "sheet row", "record", "row"
 """The words for a row in messages: for separated text, for a workbook, for JSON, for Parquet and Feather."""
 
-_PARQUET, _FEATHER = b"PAR1", b"ARROW1"
-"""The first bytes of Parquet and Feather files."""
+_PARQUET, _FEATHER, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+"""The first bytes of Parquet and Feather files, and of the Arrow streams that Hugging Face's datasets are."""
 _MOST_VALUES = 10**8
+_MOST_MEMORY = 2**33
+"""The most memory, in bytes, in which a Parquet, Feather or Arrow file is unpacked."""
 _BATCH_ROWS = 256
 """The number of rows that are read at once. Rows may share one long text that is stored only once."""
 
@@ -134,7 +136,7 @@ def open_row_file(
     """
     name, data = read_unpacked(path, limit=MOST_BYTES)
     ending = Path(name).suffix.lower()
-    if data.startswith((_PARQUET, _FEATHER)):
+    if data.startswith((_PARQUET, _FEATHER, _STREAM)):
         return _read_arrow_file(path, data, most_rows)
     if data.startswith(ZIP):
         return _make_table_row_file(path, SHEET_ROW, _read_sheet_rows(path, data))
@@ -273,7 +275,7 @@ def _fit_rows_to_headings(
 
 
 def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:
-    """Return the rows of a Parquet or Feather file. Lists and objects in cells stay unchanged.
+    """Return the rows of a Parquet, Feather or Arrow file. Lists and objects in cells stay unchanged.
 
     A small file can contain billions of rows or many long texts.
 
@@ -293,34 +295,62 @@ def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:
             _check_sizes_of_parquet(file.metadata, most_rows)
             batches = file.iter_batches(batch_size=_BATCH_ROWS)
             schema = file.schema_arrow
-        else:
+        elif data.startswith(_FEATHER):
             file = arrow.ipc.open_file(BytesIO(data))
             batches = map(file.get_batch, range(file.num_record_batches))
             schema = file.schema
-        batch_rows, size = [], 0
-        for batch in batches:
-            size += batch.nbytes
-            if size > MOST_BYTES:
-                raise ValueError(f"the table has more than {MOST_BYTES:,} bytes")  # noqa: TRY301 (reworded below)
-            batch_rows.append(batch)
-        table = arrow.Table.from_batches(batch_rows, schema=schema)
+        else:
+            batches = arrow.ipc.open_stream(BytesIO(data))
+            schema = batches.schema
+        columns = _unpack_batches(schema, batches)
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
-        kind = "Parquet" if is_parquet else "Feather"
-        raise StudyError(f"{path} cannot be read as {kind}: {error!s:.200}; write the file again") from None
-    columns = {name: table[name].to_pylist() for name in table.column_names if name != _INDEX}
+        kind = "Parquet" if is_parquet else "Feather or Arrow"
+        reason = str(error)[:200] or "it needs too much memory"
+        raise StudyError(f"{path} cannot be read as {kind}: {reason}; write the file again") from None
     return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
+
+
+def _unpack_batches(schema: Any, batches: Iterable[Any]) -> dict[str, list[object]]:  # noqa: ANN401 (pyarrow's)
+    """Return the columns of a table. Compressed cells, and those without bytes, may need any memory."""
+    packed = []
+    size = 0
+    with limit_memory(_MOST_MEMORY):
+        for batch in batches:
+            size += sum(map(_count_bytes, batch.columns))
+            _check_size(size, MOST_BYTES, "bytes")
+            packed.append(batch)
+        names = [name for name in schema.names if name != _INDEX]
+        return {name: [cell for batch in packed for cell in batch[name].to_pylist()] for name in names}
+
+
+def _count_bytes(array: Any) -> int:  # noqa: ANN401 (pyarrow's)
+    """Return the least number of bytes that the cells of an array take when they are unpacked."""
+    kind = str(array.type)
+    size = 8 * len(array)
+    if kind.startswith(("list<", "large_list<", "fixed_size_list<", "map<")):
+        return size + _count_bytes(array.flatten())
+    if kind.startswith("struct<"):
+        return size + sum(_count_bytes(field) for field in array.flatten())
+    if re.fullmatch("dictionary<values=(large_)?string, [^<>]*>", kind):
+        lengths = import_module("pyarrow.compute").binary_length(array.dictionary)
+        return size + int(lengths.take(array.indices).drop_null().to_numpy().sum())
+    if re.search("^(?!dictionary).*<|<.*<", kind):
+        raise ValueError(f"the cells of a column are of type {kind}")
+    return size + int(array.nbytes)
 
 
 def _check_sizes_of_parquet(metadata: Any, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)
     """Check the number of rows and the unpacked size that the file declares."""
-    if metadata.num_rows > most_rows:
-        raise ValueError(f"the table has more than {most_rows:,} rows")
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    if sum(chunk.num_values for chunk in chunks) > _MOST_VALUES:
-        raise ValueError(f"the table has more than {_MOST_VALUES:,} values")
-    if sum(chunk.total_uncompressed_size for chunk in chunks) > MOST_BYTES:
-        raise ValueError(f"the table has more than {MOST_BYTES:,} bytes")
+    _check_size(metadata.num_rows, most_rows, "rows")
+    _check_size(sum(chunk.num_values for chunk in chunks), _MOST_VALUES, "values")
+    _check_size(sum(chunk.total_uncompressed_size for chunk in chunks), MOST_BYTES, "bytes")
+
+
+def _check_size(size: int, limit: int, unit: str) -> None:
+    if size > limit:
+        raise ValueError(f"the table has more than {limit:,} {unit}")
 
 
 def _read_sheet_rows(path: Path, data: bytes) -> Iterator[tuple[int, list[str]]]:
@@ -434,6 +464,8 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
+    if "pandas_version" in str(value.get("schema")) and all(isinstance(row, dict) for row in rows or ()):
+        return [{key: cell for key, cell in row.items() if key != "index"} for row in rows or ()]
     if isinstance(inner := value.get("results"), dict) and isinstance(inner.get("results"), list):
         return _find_json_records(inner)  # promptfoo; other results may be a summary
     # The messages of a chat are no records.

@@ -79,6 +79,28 @@ def test_parquet_file_of_too_many_rows_is_refused(tmp_path):
     assert "has more than 1,048,576 rows" in read_limited(tmp_path / "texts.parquet")
 
 
+@pytest.mark.parametrize("ending", ["feather", "arrow"])
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda pa: pa.nulls(10**9), "more than 1,073,741,824 bytes"),
+        (lambda pa: pa.RunEndEncodedArray.from_arrays(pa.array([9]), ["x"]), "of type run_end_encoded"),
+        (lambda pa: pa.FixedSizeListArray.from_arrays(pa.nulls(2**30), 2**30), "1,073,741,824 bytes"),
+        (lambda pa: pa.DictionaryArray.from_arrays([0] * 5000, ["x" * 10**6]), "1,073,741,824 bytes"),
+        (lambda pa: pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30)), "1,073,741,824 bytes"),
+    ],
+)
+def test_arrow_file_that_needs_much_memory_is_refused(tmp_path, ending, make, says):
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.RecordBatch.from_arrays([make(pa)], ["text"])
+    new = pa.ipc.new_file if ending == "feather" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with new(tmp_path / f"texts.{ending}", batch.schema, options=options) as file:
+        file.write_batch(batch)
+    assert (tmp_path / f"texts.{ending}").stat().st_size < 10**6
+    assert says in read_limited(tmp_path / f"texts.{ending}")
+
+
 def test_texts_of_too_many_rows_are_refused(tmp_path, monkeypatch):
     (tmp_path / "texts.jsonl").write_text('{"text": ""}\n' * 3)
     assert len(read_generations(tmp_path / "texts.jsonl")) == 3

@@ -217,6 +217,7 @@ def test_text_that_begins_with_its_prompt_is_flawed(tmp_path):
         ("f.json", '{"version": 1, "data": [{"text": "t"}]}'),
         ("f.json", '{"columns": ["id", "text"], "index": [0], "data": [[1, "t"]]}'),
         ("f.json", '{"id": {"0": 1, "1": 2}, "text": {"0": "t", "1": "t"}}'),
+        ("f.json", '{"schema": {"pandas_version": "1.4"}, "data": [{"index": 0, "text": "t"}]}'),
         ("f.json", '{"0": {"id": 1, "text": "t"}, "1": {"id": 2, "text": "t"}}'),
         ("f.csv", ",text\n0,t\n1,t\n"),
         ("f.csv.gz", 'id,text\n1,"t"\n'),

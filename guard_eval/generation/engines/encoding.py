@@ -5,7 +5,6 @@ import json
 import math
 import random
 import re
-import resource
 import signal
 import sys
 import threading
@@ -14,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
@@ -24,6 +22,7 @@ from transformers.utils import chat_template_utils
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import limit_memory
 from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.records import Continuation, Prompt, Recipe, make_content_id
@@ -258,7 +257,7 @@ def _encode_chat_prompt(
     try:
         with _limit_time(_TEMPLATE_SECONDS):
             # A tokenizer cannot be interrupted, so the text's length is checked first.
-            with _limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
+            with limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
                 _check_template_length(len(fill_template(tokenize=False)) - len(content))
             # Control tokens in a prompt are data, not turns of the conversation.
             with _fix_date_and_randomness():
@@ -318,27 +317,6 @@ def _limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timer)  # an outer time limit continues
         signal.signal(signal.SIGALRM, before)
-
-
-@contextmanager
-def _limit_memory(more: int) -> Iterator[None]:
-    """Raise a `MemoryError` if the process needs `more` bytes than now while the `with` block runs.
-
-    Only Linux has such a limit.
-    """
-    size = Path("/proc/self/statm")
-    if not size.exists():
-        yield
-        return
-    pages = int(size.read_text("ascii").split()[0])
-    limit, highest = resource.getrlimit(resource.RLIMIT_AS)
-    in_bytes = pages * resource.getpagesize() + more
-    lower = in_bytes if limit == resource.RLIM_INFINITY else min(in_bytes, limit)
-    resource.setrlimit(resource.RLIMIT_AS, (lower, highest))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, highest))
 
 
 def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
