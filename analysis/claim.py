@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from analysis.stats.printed import (
     are_percentages_possible,
@@ -17,12 +16,11 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust_p_values
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Columns, Table, make_table
 from guard_eval.reporting.words import format_number, format_percent
 from guard_eval.results import Result
 
-TEMPLATE = Path(__file__).parent / "templates" / "check.txt.j2"
 MAX_TOTALS = 8
 """The largest number of possible numbers of ratings that are printed."""
 MAX_RATINGS = 100_000
@@ -162,8 +160,9 @@ def check_claim(
     )
     sizes = sorted({*totals[:MAX_TOTALS], ratings})
     printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
-    lines = render_template_lines(
-        TEMPLATE,
+    lines = render_lines(
+        __file__,
+        "check.txt",
         sums=list(dict.fromkeys(sums)),
         raters=raters or 1,
         pairs=pairs,

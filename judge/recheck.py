@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, make_content_id
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.servers.form import Form
 from guard_eval.servers.price import find_price
 from guard_eval.servers.server import find_server_url
@@ -58,8 +57,7 @@ def describe_recheck_outcomes(outcomes: Counter[Outcome]) -> str:
     """
     count = outcomes["same"] + outcomes["changed"]
     limit = compute_upper_limit_of_changed_share(outcomes["changed"], count) if count else 0.0
-    template = Path(__file__).with_name("recheck.txt.j2")
-    return render_template_lines(template, outcomes=outcomes, count=count, points=100 * limit)[0]
+    return render_lines(__file__, "recheck.txt", outcomes=outcomes, count=count, points=100 * limit)[0]
 
 
 def compute_upper_limit_of_changed_share(changed: int, all_answers: int) -> float:

@@ -26,8 +26,6 @@ from guard_eval.store.schema import split_into_sql_chunks
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.forms import format_request
 
-_HERE = Path(__file__).parent
-
 
 def write_judge_exchanges_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only_judges: set[str] | None = None
@@ -47,13 +45,14 @@ def write_judge_exchanges_page(
             f"no request about a pair of the study was sent to {missing_judges} yet; run: guard-eval judge "
             "STUDY"
         )
-    script = (_HERE / "view.js").read_text(encoding="utf-8")
+    script = Path(__file__).with_name("view.js").read_text("utf-8")
     page = render(
-        _HERE / "view.html.j2",
+        __file__,
+        "view.html",
         title="What the judges were asked and answered",
         script=Escaped(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
+        own_style=Escaped(Path(__file__).with_name("view.css").read_text("utf-8")),
         comparisons=comparisons,
         criteria=titles,
         visible=escape_invisible_characters,

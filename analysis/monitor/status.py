@@ -18,7 +18,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError, format_count
 from guard_eval.records import PEOPLE, Pair, Prompt, find_declared_part_of_rater, record
 from guard_eval.reporting.escaping import NOTHING, join_lines
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     capitalise,
@@ -53,7 +53,6 @@ OPTIONAL = {"metrics", "people", "judges"}
 WATCH_SECONDS = 10
 REMARKS = 10
 """The largest number of remarks in the table. The newest remarks are shown."""
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,9 @@ def _read_status_with_pairs(
     steps = [*steps, _make_pairs_step(study, prompts, drawn)]
     steps += _read_steps_after_texts(study, store, drawn, everybody, ratings)
     declared = settings.compare_with_first_verdicts(store, *study.declared)
-    warnings = render_template_lines(
-        _TEMPLATES / "warnings.txt.j2",
+    warnings = render_lines(
+        __file__,
+        "warnings.txt",
         ratings=ratings,
         unplanned=explain_unplanned_pairs(study, prompts, drawn, texts),
         changes=dict.fromkeys(chain(*(compared.changes for compared in declared))),
@@ -184,8 +184,7 @@ def _make_status(
 
 def _describe_step_state(step: str, **values: object) -> str:
     """Describe the state of a step in the words of the template."""
-    template = _TEMPLATES / "steps.txt.j2"
-    (line,) = render_template_lines(template, step=step, count=format_count, **values)
+    (line,) = render_lines(__file__, "steps.txt", step=step, count=format_count, **values)
     return line
 
 
@@ -418,8 +417,9 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
 
 def describe_rating_progress(ratings: Ratings) -> str:
     """Describe the progress of the ratings in a sentence or two."""
-    template = _TEMPLATES / "headline.txt.j2"
-    lines = render_template_lines(template, ratings=ratings, count=format_count, duration=format_duration)
+    lines = render_lines(
+        __file__, "headline.txt", ratings=ratings, count=format_count, duration=format_duration
+    )
     return " ".join(lines)
 
 

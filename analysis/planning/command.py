@@ -30,7 +30,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, JsonObject, record
 from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     KIND_PLACE,
@@ -44,7 +44,6 @@ from guard_eval.study.test_plan import TestPlan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TEMPLATES = Path(__file__).parent / "templates"
 FORMATS = (".svg", ".png", ".pdf")
 LARGEST_FIGURE = 10_000_000
 """The number of bytes that are read of an earlier figure."""
@@ -199,7 +198,7 @@ def power(
         heading=() if pilot is None else (f"pilot: {pilot.line}",),
     )
     if pilot is not None:
-        warnings = render_template_lines(_TEMPLATES / "pilot.txt.j2", declared=pilot.plan, design=design)
+        warnings = render_lines(__file__, "pilot.txt", declared=pilot.plan, design=design)
         plan = replace(plan, warnings=warnings)
     if output is not None:
         check_replaceable(output, PROGRAM, searched=LARGEST_FIGURE)
@@ -232,7 +231,7 @@ def plan_study(
         largest = min(largest, design.judged)
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     curve = {count: {size: compute_power(design, size, count) for size in sizes} for count in raters}
-    goal, answer = render_template_lines(_TEMPLATES / "plan.txt.j2", design=design, needs=needs)
+    goal, answer = render_lines(__file__, "plan.txt", design=design, needs=needs)
     return Plan(
         lines=(*heading, answer),
         tables=(_make_needed_items_table(design, needs, curve, items),),
@@ -384,8 +383,9 @@ def _summarise_pilot_criterion(
     icc = None
     if estimates:
         icc = float(np.clip(np.average(values, weights=pairs_rated_twice), 0, 1))
-    [line] = render_template_lines(
-        _TEMPLATES / "pilot_line.txt.j2",
+    [line] = render_lines(
+        __file__,
+        "pilot_line.txt",
         cells=[cell for cell, _ in cells],
         ties=ties,
         icc=icc,

@@ -96,7 +96,8 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         settings = study.settings
         rated = {row.rater for row in rows}
         page = render(
-            Path(__file__).parent / "templates" / "description.md.j2",
+            __file__,
+            "description.md",
             settings=settings,
             models=[model_study.settings.model for model_study in study.split_by_model()],
             date=datetime.now(UTC).date(),

@@ -232,7 +232,8 @@ def _make_dataset_card(folder: Path, study: Study, verdicts: pd.DataFrame, **val
     """Return README.md, the dataset card. The card quotes the report in the folder."""
     kinds = Counter(verdicts.drop_duplicates(["rater_kind", "rater"])["rater_kind"])
     return render(
-        Path(__file__).parent / "templates" / "dataset_card.md.j2",
+        __file__,
+        "dataset_card.md",
         settings=study.settings,
         models=[model_study.settings.model for model_study in study.split_by_model()],
         raters=kinds,

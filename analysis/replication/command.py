@@ -37,7 +37,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse_grid
 from guard_eval.records import SIMULATED, JsonObject, Prompt, RaterKind, record
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.rendering import render_table, render_template_lines
+from guard_eval.reporting.rendering import render_lines, render_table
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.writing import check_replaceable, write_atomically
 from guard_eval.results import Result
@@ -209,8 +209,9 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
         model = find_paper_model(table, study)
         datasets = set(ours["dataset"])
         printed = set(find_published_figures(table.label)["dataset"])
-        notes += render_template_lines(
-            Path(__file__).parent / "templates" / "notes.txt.j2",
+        notes += render_lines(
+            __file__,
+            "notes.txt",
             table=table,
             study=study,
             model=model,

@@ -14,7 +14,7 @@ from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import JsonObject, Prompt
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, make_model_folder_relative
 from guard_eval.study.settings import needs_amateur
@@ -160,8 +160,9 @@ def find_setting_differences(table: PaperTable, study: Study) -> tuple[str, ...]
     the settings of contrastive decoding and adaptive decoding, and seeds.
     """
     counts = Counter(prompt.dataset for prompt in read_study_prompts(study))
-    return render_template_lines(
-        Path(__file__).parent / "templates" / "differences.txt.j2",
+    return render_lines(
+        __file__,
+        "differences.txt",
         table=table,
         study=study,
         papers=table.make_study_tables(),

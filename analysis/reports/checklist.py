@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import median
 
 from analysis.evidence import Evidence
@@ -84,7 +83,8 @@ def write_reviewer_checklist(rater_facts: JsonObject, evidence: Evidence | None)
         else [row for row in evidence.rows(count_pairs_and_ratings) if row.rater_kind in PEOPLE]
     )
     return render(
-        Path(__file__).parent / "templates" / f"{FILE_NAME}.j2",
+        __file__,
+        FILE_NAME,
         **rater_facts,
         coverage=rows,
         agreement=agreed.tables if agreed else (),

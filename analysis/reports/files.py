@@ -7,11 +7,7 @@ import pandas as pd
 
 from analysis.evidence import Context, Evidence
 from analysis.reports.first_screen import AnswerLine, FirstScreen, build_first_screen
-from analysis.reports.sentences import (
-    TEMPLATES,
-    describe_limitations,
-    describe_methods,
-)
+from analysis.reports.sentences import describe_limitations, describe_methods
 from analysis.scores.scores import add_judge_column, group_by_result
 from analysis.sections import ANALYSES, SECTIONS
 from analysis.sections.results.answering import select_rows_for_report_answer
@@ -80,7 +76,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         screen = build_first_screen(evidence)
         page = _collect_page_content(evidence, screen)
         files: dict[str, str | bytes] = {
-            name: render(TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
+            name: render(__file__, name, page=page) for name in ("index.html", "report.md")
         }
         frames = build_result_frames(evidence)
         files["report.json"] = to_json({**_collect_report_facts(context, screen), "tables": frames})

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.evidence import CORRECTION_NAMES, Evidence
 from analysis.reports.sentences import (
-    TEMPLATES,
     describe_coverage,
     describe_methods,
     describe_rater_count,
@@ -124,7 +124,7 @@ def _convert_to_latex_with_citation(note: str) -> str:
 @cache
 def _read_references() -> list[tuple[str, str, str]]:
     """Return (words that cite a work, BibTeX entry, BibTeX key) for each work in references.bib."""
-    text = (TEMPLATES / "references.bib").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("templates").joinpath("references.bib").read_text("utf-8")
     return re.findall(r"^% ([^\n]+)\n(@\w+\{(\w+),.*?^\})$", text, flags=re.MULTILINE | re.DOTALL)
 
 

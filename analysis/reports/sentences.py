@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from analysis.evidence import Evidence
 from analysis.sections.raters.agreement import measure_agreement
@@ -22,7 +21,7 @@ from analysis.sections.section import (
 )
 from analysis.verdicts.reading import get_reading
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import (
     find_criterion_title,
     join_first_parts,
@@ -30,7 +29,6 @@ from guard_eval.reporting.words import (
 )
 from guard_eval.rubric import COMPOSITE
 
-TEMPLATES = Path(__file__).parent / "templates"
 MAX_CRITERIA = 6
 """The largest number of criteria that a sentence names; the rest are counted."""
 MAX_DECLARED = 6
@@ -50,8 +48,9 @@ def write_sentences_from_template(name: str, evidence: Evidence, **facts: object
     ]
     # One sentence lists several rankings without a difference.
     together = unclear if len(unclear) > 1 and not is_mixed else []
-    return render_template_lines(
-        TEMPLATES / f"{name}.txt.j2",
+    return render_lines(
+        __file__,
+        f"{name}.txt",
         evidence=evidence,
         rows=evidence.rows(select_rows_for_report_answer),
         context=evidence.context,
@@ -107,8 +106,9 @@ def has_simulated_verdicts(evidence: Evidence) -> bool:
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     """Describe the pairs, ratings and criteria of people or of a judge."""
-    (line,) = render_template_lines(
-        TEMPLATES / "coverage.txt.j2",
+    (line,) = render_lines(
+        __file__,
+        "coverage.txt",
         row=row,
         context=evidence.context,
         name_judge=name_judge_in_sentence,

@@ -17,7 +17,6 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
-from analysis.reports.sentences import TEMPLATES
 from analysis.scores.scores import FEWEST_JUDGES, Planned, add_composite_results
 from analysis.verdicts.checks import check_verdicts
 from analysis.verdicts.reading import add_reading_notes
@@ -33,7 +32,7 @@ from guard_eval.records import (
     hash_text,
 )
 from guard_eval.reporting.escaping import escape_markdown
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.words import KIND_PLACE, format_rater_kind
 from guard_eval.reporting.writing import resolve_write_target
 from guard_eval.rubric import CRITERIA, select_criteria
@@ -241,8 +240,9 @@ def compare_with_written_plan(study: Study, pairs: Sequence[Pair]) -> tuple[str,
     text = read_text(path)
     planned = dict(HASH.findall(text))
     verdicts = _VERDICTS.search(text)
-    return render_template_lines(
-        TEMPLATES / "written_plan.txt.j2",
+    return render_lines(
+        __file__,
+        "written_plan.txt",
         file=PLAN,
         planned=planned,
         verdicts=verdicts and verdicts[1],

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,8 @@ from scipy.stats import binom
 from guard_eval.errors import format_count
 from guard_eval.estimate import Floats, adjust_p_values, sum_columns_by_unit
 from guard_eval.records import record
-from guard_eval.reporting.rendering import render_template_lines
+from guard_eval.reporting.rendering import render_lines
 
-_TEMPLATE = Path(__file__).parent / "templates" / "signs.txt.j2"
 RARE = 0.001
 """The largest corrected p for which agreement with a judge is a sign. Honest raters rarely reach it."""
 ADVANCE = 0.175
@@ -109,8 +107,8 @@ def describe_signs_of_llm_use(rows: Iterable[JudgeLikeness], conduct: Conduct) -
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
         closest = nearest.get(name)
         if is_used or (closest is not None and closest.is_suspicious):
-            (signs[name],) = render_template_lines(
-                _TEMPLATE, closest=closest, counts=counts, conduct=CONDUCT, count=format_count
+            (signs[name],) = render_lines(
+                __file__, "signs.txt", closest=closest, counts=counts, conduct=CONDUCT, count=format_count
             )
     return signs
 

@@ -27,7 +27,6 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, format_p
 from guard_eval.reporting.writing import write_folder
 
-_TEMPLATES = Path(__file__).parent / "templates"
 BRIEF_METRICS = 2
 """A terminal shows differences for at most this number of metrics."""
 MAX_NAME = 80
@@ -193,7 +192,8 @@ def render_metrics_page(measured: MeasurementResult, ending: str, figures: Seque
         _make_text_table(("Setting", "Value"), settings.items(), caption="Settings"),
     ]
     return render(
-        _TEMPLATES / f"metrics{ending}.j2",
+        __file__,
+        f"metrics{ending}",
         title=measured.question or "Metrics",
         question=measured.question,
         warnings=measured.warnings,

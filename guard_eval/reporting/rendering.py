@@ -15,7 +15,7 @@ from guard_eval.reporting.escaping import (
 )
 from guard_eval.reporting.tables import LONG_CELL, Table
 
-_OWN = Path(__file__).parent / "templates"
+_OWN = Path(__file__).with_name("templates")
 
 
 def _to_one_line(value: object) -> str:
@@ -26,23 +26,22 @@ _ESCAPES = {".html": escape_html, ".md": escape_markdown, ".tex": escape_latex, 
 """The function that escapes a value, by file ending."""
 
 
-def render(template: Path, **values: object) -> str:
+def render(module: str, name: str, /, **values: object) -> str:
     """Fill a template with values. Each value is escaped for the format unless it is `Escaped`.
 
     Args:
-        template: A file such as `page.html.j2`; it may extend or include this package's templates.
+        module: The `__file__` of a module. The folder `templates` beside it has the template.
+        name: The name of the document, such as `page.html` for the template `page.html.j2`, which may extend
+            or include this package's templates.
         values: The values for the template, by name.
     """
-    return (
-        _make_jinja_environment(template.parent, Path(template.stem).suffix)
-        .get_template(template.name)
-        .render(values)
-    )
+    environment = _make_jinja_environment(Path(module).with_name("templates"), Path(name).suffix)
+    return environment.get_template(f"{name}.j2").render(values)
 
 
-def render_template_lines(template: Path, **values: object) -> tuple[str, ...]:
-    """Return the sentences of a template such as `methods.txt.j2`, one for each line."""
-    return tuple(filter(None, render(template, **values).split("\n")))
+def render_lines(module: str, name: str, /, **values: object) -> tuple[str, ...]:
+    """Return the sentences of a template such as `methods.txt.j2`, one for each line. See `render`."""
+    return tuple(filter(None, render(module, name, **values).split("\n")))
 
 
 def render_table(table: Table, ending: str, *, heading: bool = False, label: str = "") -> Escaped:
@@ -54,7 +53,7 @@ def render_table(table: Table, ending: str, *, heading: bool = False, label: str
         heading: Whether the caption is the heading of a section.
         label: The label for references in LaTeX.
     """
-    text = render(_OWN / f"table{ending}.j2", table=table, heading=heading, label=label)
+    text = render(__file__, f"table{ending}", table=table, heading=heading, label=label)
     return Escaped(text.removesuffix("\n"))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, make_csv, unescape_csv
-from guard_eval.reporting.rendering import render, render_table, render_template_lines
+from guard_eval.reporting.rendering import render, render_lines, render_table
 from guard_eval.reporting.tables import Table, make_table
 
 TABLE = Table(
@@ -34,10 +34,11 @@ def test_table_caption_may_be_a_heading():
 
 
 def test_a_page_escapes_each_value_once(tmp_path):
-    (tmp_path / "own.html.j2").write_text(
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "own.html.j2").write_text(
         '{% extends "page.html.j2" %}{% block main %}{{ value }}|{{ table | table }}{% endblock %}'
     )
-    page = render(tmp_path / "own.html.j2", title="<t>", value="<script> & {{ 7*7 }}", table=TABLE)
+    page = render(f"{tmp_path}/module.py", "own.html", title="<t>", value="<script> & {{ 7*7 }}", table=TABLE)
     assert "&lt;script&gt; &amp; {{ 7*7 }}|" in page
     assert "<b>markup</b>" in page
     assert "<title>&lt;t&gt;</title>" in page
@@ -45,10 +46,11 @@ def test_a_page_escapes_each_value_once(tmp_path):
 
 
 def test_line_breaks_in_values_do_not_split_sentences(tmp_path):
-    (tmp_path / "own.txt.j2").write_text(
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ count_in_words(n, 'pair') }}\n"
     )
-    lines = render_template_lines(tmp_path / "own.txt.j2", n=2, value="a\n<b>\u2028{{ 7*7 }}")
+    lines = render_lines(f"{tmp_path}/module.py", "own.txt", n=2, value="a\n<b>\u2028{{ 7*7 }}")
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
 
 
