@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from analysis.sections.section import Cells, make_labelled_table
 from analysis.stats.printed import (
     are_percentages_possible,
     can_add_up_to_100,
@@ -17,7 +18,7 @@ from guard_eval.estimate import adjust_p_values
 from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.rendering import render_lines
-from guard_eval.reporting.tables import Columns, Table, make_table
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import format_number, format_percent
 from guard_eval.results import Result
 
@@ -258,22 +259,26 @@ def _check_percentages(percentages: Sequence[str], n: int) -> PrintedRow:
 def _tabulate_claims(claims: Sequence[Claim], icc: float) -> Iterator[Table]:
     if not claims:
         return
-    columns: Columns[Claim] = {
-        "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
-        "Share": lambda claim: format_percent(claim.win_share, 2),
-        "Pooled p": lambda claim: _format_p(claim.pooled_p),
-        f"p, ICC {icc:g}": lambda claim: _format_p(claim.p),
-        "p, ICC 1": lambda claim: _format_p(claim.p_same),
-        "Falls above": lambda claim: format_number(claim.tolerated_icc),
-    }
-    holm: Columns[Claim] = {}
-    if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
-        holm = {
-            "Pooled, Holm": lambda claim: _format_p(claim.pooled_p_adjusted),
-            f"ICC {icc:g}, Holm": lambda claim: _format_p(claim.p_adjusted),
+    figures = [
+        {
+            "Share": format_percent(claim.win_share, 2),
+            "Pooled p": _format_p(claim.pooled_p),
+            f"p, ICC {icc:g}": _format_p(claim.p),
+            "p, ICC 1": _format_p(claim.p_same),
+            "Falls above": format_number(claim.tolerated_icc),
         }
-    note = "ICC: the correlation of ratings of a pair."
-    yield make_table(claims, {**columns, **holm}, caption="What the counts support", note=note)
+        for claim in claims
+    ]
+    if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
+        for cells, claim in zip(figures, claims, strict=True):
+            cells["Pooled, Holm"] = _format_p(claim.pooled_p_adjusted)
+            cells[f"ICC {icc:g}, Holm"] = _format_p(claim.p_adjusted)
+    yield make_labelled_table(
+        [{"Won/tied/lost": f"{claim.wins}/{claim.ties}/{claim.losses}"} for claim in claims],
+        figures,
+        caption="What the counts support",
+        note="ICC: the correlation of ratings of a pair.",
+    )
 
 
 def _format_p(p: float | None) -> str:
@@ -284,13 +289,19 @@ def _format_p(p: float | None) -> str:
 def _tabulate_percentages(rows: Sequence[PrintedRow]) -> Iterator[Table]:
     if not rows:
         return
-    columns: Columns[PrintedRow] = {
-        "Percentages": lambda row: row.percentages,
-        "Ratings": lambda row: row.n,
-        "Possible": _describe_percentages_possibility,
-        "Pooled p": lambda row: " to ".join(dict.fromkeys(map(_format_p, (row.lowest_p, row.highest_p)))),
-    }
-    yield make_table(rows, columns, caption="What the percentages can be shares of")
+    figures: list[Cells] = [
+        {
+            "Ratings": row.n,
+            "Possible": _describe_percentages_possibility(row),
+            "Pooled p": " to ".join(dict.fromkeys(map(_format_p, (row.lowest_p, row.highest_p)))),
+        }
+        for row in rows
+    ]
+    yield make_labelled_table(
+        [{"Percentages": row.percentages} for row in rows],
+        figures,
+        caption="What the percentages can be shares of",
+    )
 
 
 def _describe_percentages_possibility(row: PrintedRow) -> str:

@@ -114,7 +114,7 @@ def measure_texts(study: Study) -> Result:
 def simulate_verdicts(study: Study) -> Result:
     """Let the simulated raters rate their pairs, and let the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open_study(study) as store:
         rated = rate_all_pairs(store, study.hand_out_plan, criteria)
         judged = judge_all_pairs(store, study.hand_out_plan, criteria)
     return Result(

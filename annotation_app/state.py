@@ -140,7 +140,7 @@ def serve_study(study: Study) -> App:
     global app  # noqa: PLW0603 (a process serves one study)
     annotation = study.settings.annotation
     words = wording.load_wording(study)
-    store = Store.open(study.database, to_write=True, declared=study.declared)
+    store = Store.open_study(study, to_write=True)
     app = App(
         store=store,
         plan=study.hand_out_plan,

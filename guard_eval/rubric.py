@@ -5,14 +5,13 @@ human evaluation is a figure (`fig:human_evaluation_form`), and the paper's sour
 Therefore, people see the same definitions as judges.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.errors import StudyError, suggest_nearest_word
 
 
@@ -29,7 +28,7 @@ class Criterion:
         return f"{self.title}: {self.definition}"
 
 
-_WORDS = tomllib.loads(Path(__file__).with_name("rubric.toml").read_text("utf-8"))
+_WORDS = read_bundled_toml(__file__, "rubric.toml")
 
 CHOICE_LABELS: dict[str, str] = _WORDS.pop("choices")
 """The three judgments of Appendix F, for "A", "tie" and "B"."""

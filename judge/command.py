@@ -100,7 +100,7 @@ def judge(
     pairing = study.format_command("measure", "--tune") if tune else study.format_command("pair")
     if tune and not (study.folder / TUNING_DATABASE).exists():
         raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open_study(study) as store:
         if view is not None:
             names = None if only is None else {judge_settings.rater_name for judge_settings in judges}
             count = write_judge_exchanges_page(

@@ -112,7 +112,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     steps, texts = _read_preparation_steps(study)
     if study.has_database:
         try:
-            with Store.open(study.database, declared=study.declared) as store:
+            with Store.open_study(study) as store:
                 if drawn := pairs.read_pairs(store):
                     return _read_status_with_pairs(study, store, drawn, steps, texts)
         except StudyError as error:
@@ -539,7 +539,7 @@ def list_raters(study: Study, /) -> ListedRaters:
     Args:
         study: The study's folder.
     """
-    with Store.open(study.database) as store:
+    with Store.open_study(study) as store:
         listed = manage.tabulate_raters(store)
         ratings = read_ratings(store, listed.raters, slots=study.hand_out_plan.slots)
     flags = {rater.rater: ", ".join(list_flag_names(rater)) for rater in ratings.raters if rater.flags}

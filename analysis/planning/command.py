@@ -333,7 +333,7 @@ def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(source, overrides)
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open_study(study) as store:
         return find_most_demanding_criterion(Evidence.from_verdicts(*read_table_and_context(study, store)))
 
 

@@ -72,7 +72,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     people = collect_rater_facts(study, None)
     evidence = None
     if study.has_database:
-        with Store.open(study.database, declared=study.declared) as store:
+        with Store.open_study(study) as store:
             pairs = store_pairs.read_pairs(store)
             raters = store_raters.read_rater_progress(store)
             rows = unblind.read_tidy_rows(store, include_surplus=True, include_excluded=True)

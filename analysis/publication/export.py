@@ -39,7 +39,7 @@ def export(study: Study, /, *, output: Path | None = None, table: TableName = "v
     result = _export_table(study, output, table)
     if table == "notes" or not result.rows:
         return result
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open_study(study) as store:
         problem = record_seen_results(store)
     return replace(result, warnings=(*result.warnings, *filter(None, [problem])))
 
@@ -49,7 +49,7 @@ def _export_table(study: Study, output: Path | None, table: TableName) -> Export
     if table != "verdicts":
         return write_table(study, output=output, table=table)
     try:
-        with Store.open(study.database, declared=study.declared) as store:
+        with Store.open_study(study) as store:
             verdicts, context = read_table_and_context(study, store)
     except StudyError as error:
         # The verdicts are written even if no report of the study is possible yet.

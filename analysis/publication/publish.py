@@ -22,7 +22,8 @@ from analysis.reports.study_report import (
     hash_plan_parts,
     make_verdict_table,
     read_counted_verdicts,
-    read_study_verdicts_and_context,
+    read_table_and_context,
+    record_seen_results,
 )
 from analysis.sections.raters.excluded import describe_shares_with_excluded_raters
 from guard_eval.errors import StudyError
@@ -101,13 +102,14 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open_study(study) as store:
         rows = read_counted_verdicts(study, store)
         people = store_raters.read_rater_progress(store)
         pairs = store_pairs.read_pairs(store)
+        table, context = read_table_and_context(study, store)
+        record_seen_results(store)
     pseudonyms = _choose_pseudonyms(rows, {rater.name.casefold() for rater in people})
     verdicts = _pseudonymise_verdicts(rows, pairs, pseudonyms)
-    table, context = read_study_verdicts_and_context(study)
     settings = make_table_settings(study, context, table)
     facts = _remove_identities(Evidence.from_verdicts(table, context), people, pseudonyms)
     added = list_added_split_columns(table, context.by)

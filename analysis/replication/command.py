@@ -192,7 +192,7 @@ def _run_paper_experiment(table: PaperTable, study: Study) -> Replication:
         following.append(
             f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
         )
-        with Store.open(study.database, declared=study.declared) as store:
+        with Store.open_study(study) as store:
             rows = unblind.read_tidy_rows(store)
         if not rows:
             lines = ("There are no verdicts yet.",)

@@ -2,17 +2,17 @@
 
 import copy
 import functools
-import tomllib
 from pathlib import Path
 
 import pandas as pd
 from pydantic import TypeAdapter
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.errors import StudyError, suggest_nearest_word
 from guard_eval.records import JsonObject, record
 
 FOLDER = Path(__file__).parent / "tables"
-_CONTENT: JsonObject = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
+_CONTENT: JsonObject = read_bundled_toml(__file__, "experiments.toml")
 
 PROMPTS: dict[str, int] = _CONTENT["prompts"]
 """The number of prompts of each dataset of the paper."""

@@ -17,7 +17,7 @@ from analysis.reports.study_record import (
     remove_file_extensions,
 )
 from analysis.sections.results import by_column
-from analysis.verdicts.reading import Reading, get_reading
+from analysis.verdicts.reading import Reading, add_reading_notes, get_reading
 from analysis.verdicts.sources import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -150,17 +150,19 @@ def list_supported_analyses(table: pd.DataFrame) -> Iterator[str]:
 def _read_study_evidence(
     path: Path, overrides: Sequence[str], split_columns: Sequence[str], *, paper: bool
 ) -> tuple[Evidence, Path]:
-    """Return the verdicts of a study and the folder of its report."""
+    """Return the verdicts of a study and the folder of its report. The results count as seen from now on."""
     # Imported only for a study, because SQLAlchemy would delay a table's report by half a second.
     from analysis.reports.checklist import collect_rater_facts  # noqa: PLC0415
-    from analysis.reports.study_report import read_study_verdicts_and_context  # noqa: PLC0415
+    from analysis.reports.study_report import read_table_and_context, record_seen_results  # noqa: PLC0415
     from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    table, context = read_study_verdicts_and_context(study, split_columns)
-    if paper:
-        with Store.open(study.database) as store:
+    with Store.open_study(study) as store:
+        table, context = read_table_and_context(study, store, split_columns)
+        if problem := record_seen_results(store):
+            add_reading_notes(table, problem)
+        if paper:
             context = replace(context, people=collect_rater_facts(study, store))
     return Evidence.from_verdicts(table, context), study.report_folder
 

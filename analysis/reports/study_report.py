@@ -19,7 +19,6 @@ from pydantic import TypeAdapter, ValidationError
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.scores.scores import FEWEST_JUDGES, Planned, add_composite_results
 from analysis.verdicts.checks import check_verdicts
-from analysis.verdicts.reading import add_reading_notes
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
@@ -111,25 +110,6 @@ def drop_open_round_verdicts(store: Store, rows: Sequence[TidyRow]) -> list[Tidy
     return [row for row, name in zip(rows, settings_parts, strict=True) if row.prompt_round <= closed[name]]
 
 
-def read_study_verdicts_and_context(
-    study: Study, split_columns: Sequence[str] = ()
-) -> tuple[pd.DataFrame, Context]:
-    """Return a study's verdicts and the context of the report. From then on, the results count as seen.
-
-    Args:
-        study: The study.
-        split_columns: Columns for splitting the results, in addition to the declared columns.
-
-    Raises:
-        StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
-    """
-    with Store.open(study.database, declared=study.declared) as store:
-        table, context = read_table_and_context(study, store, split_columns)
-        if problem := record_seen_results(store):
-            add_reading_notes(table, problem)
-    return table, context
-
-
 def record_seen_results(store: Store) -> str:
     """Record that the results were seen. Return a warning if this failed, else an empty text."""
     try:
@@ -143,7 +123,11 @@ def record_seen_results(store: Store) -> str:
 def read_table_and_context(
     study: Study, store: Store, split_columns: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, Context]:
-    """Return a study's verdicts with the declared columns and `split_columns`, and the context."""
+    """Return a study's verdicts with the declared columns and `split_columns`, and the context.
+
+    Raises:
+        StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
+    """
     rows = read_counted_verdicts(study, store)
     context = make_study_context(study, store, rows)
     table = check_verdicts(make_verdict_table(rows))

@@ -32,6 +32,11 @@ class ResultKey(NamedTuple):
     judge: str
     criterion: str
 
+    @property
+    def of_people(self) -> "ResultKey":
+        """Return the key of the people whom a judge's kind is compared with. People's keys have none."""
+        return self._replace(rater_kind=PEOPLE_OF.get(self.rater_kind, ""), judge="")
+
 
 CELL = [*ResultKey._fields]
 """The columns that identify a result: one comparison, one criterion, and people or one judge."""
@@ -286,8 +291,7 @@ def score_raters(frame: pd.DataFrame) -> pd.DataFrame:
     """
     keys = [*ITEM, "rater"]
     judged = add_unit_column(frame)
-    groups = judged.groupby(keys, sort=True).ngroup().to_numpy()
-    index, first = _rank_numbers(groups)
+    index, first = find_item_numbers(judged.assign(item=judged.groupby(keys, sort=True).ngroup()))
     showings = np.bincount(index)
     net = np.bincount(index, weights=convert_methods_to_signs(frame, "verdict")).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
@@ -298,12 +302,6 @@ def convert_methods_to_signs(frame: pd.DataFrame, column: str) -> Integers:
     """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
     is_a, is_b = ((frame[column] == frame[method]).to_numpy(dtype=np.int64) for method in CELL[:2])
     return is_a - is_b
-
-
-def _rank_numbers(numbers: Integers) -> tuple[Integers, Integers]:
-    """Return the rank of each number among the distinct numbers, and the first row with each rank."""
-    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
-    return index, first
 
 
 def _add_item_numbers(scores: pd.DataFrame) -> pd.DataFrame:
@@ -352,8 +350,7 @@ def pair_people_with_judges(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, p
         return
     cells = dict(group_by_result(scores))
     for key, judged in cells.items():
-        kind_of_people = PEOPLE_OF.get(key.rater_kind, "")
-        people = cells.get(key._replace(rater_kind=kind_of_people, judge=""))
+        people = cells.get(key.of_people)
         if people is not None:
             yield key, people, judged
 
@@ -387,7 +384,8 @@ def score_items(scores: pd.DataFrame) -> pd.DataFrame:
 
 def find_item_numbers(scores: pd.DataFrame) -> tuple[Integers, Integers]:
     """Return the item number of each row, in the order of the items' keys, and the first row of each item."""
-    return _rank_numbers(scores["item"].to_numpy())
+    _, first, index = np.unique(scores["item"].to_numpy(), return_index=True, return_inverse=True)
+    return index, first
 
 
 def count_wins_ties_losses(scores: pd.DataFrame) -> tuple[int, int, int]:

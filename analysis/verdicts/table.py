@@ -6,10 +6,8 @@ differs in every row is a row number, and a column with an unknown heading may n
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from pandas.api.types import infer_dtype
 
 from analysis.verdicts.reading import Reading, Role
 from analysis.verdicts.words import find_word_meaning, format_set_options, simplify_word
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import (
     differ_only_in_side,
@@ -27,10 +26,10 @@ from guard_eval.files.headings import (
     simplify_heading,
     split_heading_words,
 )
-from guard_eval.records import RaterKind
+from guard_eval.records import RaterKind, record
 from guard_eval.reporting.words import join_first_parts, join_with_and
 
-HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
+HEADINGS: Mapping[str, Any] = read_bundled_toml(__file__, "headings.toml")
 """The meanings of common headings and cells, from headings.toml."""
 UNKNOWN_RATER = "unknown rater"
 """The name of a rater if the table does not name raters. A number may follow."""
@@ -235,7 +234,7 @@ def refuse_wrong_rows(table: pd.DataFrame, wrong: Mask | pd.Series, message: str
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Declarations:
     """The user's declarations about tables.
 

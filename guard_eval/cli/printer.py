@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.progress import Advance, Reporter
 from guard_eval.proposals import replace_pages_by_paths
 from guard_eval.records import JsonObject
@@ -174,7 +174,7 @@ def _convert_character_to_ascii(character: str) -> str:
     return composed.encode("ascii", "ignore").decode() or ascii(character)[1:-1]
 
 
-_ASCII = str.maketrans(tomllib.loads(Path(__file__).with_name("ascii.toml").read_text("utf-8")))
+_ASCII = str.maketrans(read_bundled_toml(__file__, "ascii.toml"))
 """Replacements in ASCII for the characters in messages and tables."""
 
 

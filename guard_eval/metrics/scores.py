@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.records import HUMAN, record
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.words import format_number
@@ -107,10 +106,7 @@ class Metric(NamedTuple):
         return " ".join(filter(None, (self.label, unit, self.better)))
 
 
-METRICS = {
-    name: Metric(**fields)
-    for name, fields in tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8")).items()
-}
+METRICS = {name: Metric(**fields) for name, fields in read_bundled_toml(__file__, "metrics.toml").items()}
 """Every metric by name, in the order in which tables show them (metrics.toml)."""
 
 

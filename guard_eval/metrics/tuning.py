@@ -154,7 +154,7 @@ def _compute_win_shares(
     """
     compared = study.make_tuning_study()
     seed = study.settings.seed
-    with Store.open(compared.database, create=True) as store:
+    with Store.open_study(compared, create=True) as store:
         existing = store_pairs.read_pairs(store)
         pairs = make_pairs(prompts, texts, compared.settings.pairs, seed=seed, existing=existing)
         store_pairs.add_pairs(store, pairs, compared.hand_out_plan)
@@ -179,7 +179,7 @@ def _refuse_changed_choice(study: Study, choice: str) -> None:
     """Raise an error if the choice differs from the choice that existing verdicts used."""
     if not study.has_database:
         return
-    with Store.open(study.database) as store:
+    with Store.open_study(study) as store:
         stored = [
             settings.read_settings_at_first_verdict(store, model_study) for model_study in study.declared
         ]

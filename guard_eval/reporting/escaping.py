@@ -8,10 +8,10 @@ import html
 import io
 import math
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+
+from guard_eval.bundled import read_bundled_toml
 
 Cell = str | int | float | bool | None
 
@@ -91,7 +91,7 @@ def escape_markdown(value: object) -> str:
     )
 
 
-_LATEX: dict[str, str] = tomllib.loads(Path(__file__).with_name("latex.toml").read_text("utf-8"))
+_LATEX: dict[str, str] = read_bundled_toml(__file__, "latex.toml")
 """The LaTeX code for each special character."""
 _LATEX |= {"\x00": r"\allowbreak{}", "\x01": "{}"}
 _LATEX_ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"

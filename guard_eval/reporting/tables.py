@@ -1,14 +1,7 @@
 """Tables to print on pages, in documents and in a terminal."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
-
 from guard_eval.records import record
 from guard_eval.reporting.escaping import Cell
-
-Row = TypeVar("Row")
-Columns = Mapping[str, Callable[[Row], Cell]]
-"""The columns of a table, by heading. Each column is a function that makes a cell from a row."""
 
 FEW = 5
 """The number of columns that fit on a phone. A phone shows a wider row as a block of cells with headings."""
@@ -53,19 +46,3 @@ class Table:
     def is_text_column(self, column: int) -> bool:
         """Return whether a column has words, and not numbers."""
         return column < self.text_columns or column in self.words
-
-
-def make_table(
-    rows: Iterable[Row],
-    columns: Columns[Row],
-    *,
-    caption: str = "",
-    note: str = "",
-) -> Table:
-    """Return a table with a line for each row."""
-    return Table(
-        columns=tuple(columns),
-        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in rows),
-        caption=caption,
-        note=note,
-    )

@@ -80,7 +80,7 @@ def check_replaceable(path: Path, mark: str, *, searched: int | None = None) -> 
     expected = mark.encode()
     content = b""
     if path.is_file():
-        with _convert_write_errors(path), path.open("rb") as file:
+        with explain_write_errors(path), path.open("rb") as file:
             content = file.read(searched or len(expected))
     if content and expected not in content:
         raise StudyError(
@@ -149,7 +149,7 @@ def check_results_folder(folder: Path) -> set[str]:
     Raises:
         StudyError: The folder has files but no list of results.
     """
-    with _convert_write_errors(folder):
+    with explain_write_errors(folder):
         listed = folder / LIST
         earlier = set(read_text(listed).splitlines()) if listed.is_file() else set()
         earlier = earlier if LIST in earlier else set()
@@ -215,7 +215,7 @@ def _open_parent_folder(
     No link is followed later. An `OSError` in the block becomes a `StudyError`.
     """
     root, target = resolve_write_target(path, within)
-    with _convert_write_errors(path):
+    with explain_write_errors(path):
         if make:
             root.mkdir(parents=True, exist_ok=True)
         folder = os.open(root, _FOLDER)
@@ -248,7 +248,8 @@ def _check_file_missing_or_regular(path: Path, folder: int, name: str, *, refuse
 
 
 @contextmanager
-def _convert_write_errors(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Convert an `OSError` in the block to a `StudyError` about this file."""
     try:
         yield
     except OSError as error:

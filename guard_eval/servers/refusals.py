@@ -6,12 +6,11 @@ No text from this module contains the key, even if a server repeats the key.
 import re
 import socket
 import ssl
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.records import record
 from guard_eval.servers.answers import (
     dump_shortened_json,
@@ -28,7 +27,7 @@ from guard_eval.servers.redaction import remove_key_from_text
 from guard_eval.servers.server import Server
 from guard_eval.servers.waits import read_wait_seconds
 
-_TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
+_TABLE = read_bundled_toml(__file__, "refusals.toml")
 
 _LONGEST = 4000
 """The number of characters of a server's message that the rules read. A message may quote the request."""

@@ -19,6 +19,7 @@ from guard_eval.database_url import UNREADABLE, check_database_url
 from guard_eval.errors import MissingExtraError, StudyError, get_first_line
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.schema import SCHEMA, TABLE_NAMES, query, write_schema_statements
+from guard_eval.study.folder import Study
 
 BUSY_SECONDS = 60
 """Seconds that a write waits for other processes. A rating takes only a few milliseconds."""
@@ -174,6 +175,11 @@ class Store:
             store.__exit__(type(error), error, None)
             raise
         return store
+
+    @classmethod
+    def open_study(cls, study: Study, *, create: bool = False, to_write: bool = False) -> Self:
+        """Open the database of a study, with the study's current settings. See `open`."""
+        return cls.open(study.database, create=create, to_write=to_write, declared=study.declared)
 
     def _connect_to_sqlite(self) -> sqlite3.Connection:
         """Connect to the SQLite file, or to its temporary copy, with foreign keys and full durability."""

@@ -62,7 +62,7 @@ def write_table(
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
         raise StudyError(f"--output {path}: tables are written as CSV; give the file the ending .csv")
-    with Store.open(study.database) as store:
+    with Store.open_study(study) as store:
         rows = _TABLES[table](store)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     check_replaceable(path, ",".join(names))
@@ -109,7 +109,7 @@ def backup(study: Study, file: Path, /) -> Result:
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with (
-            Store.open(study.database) as store,
+            Store.open_study(study) as store,
             store.explain_database_errors(),
             store.engine.connect() as db,
         ):

@@ -93,7 +93,7 @@ def renew_links(study: Study, /, *names: str, output: Path, url: str | None = No
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     # If the new links cannot be written or stored, the old links stay in the database and in the file.
     try:
-        with Store.open(study.database, declared=study.declared) as store, store.begin_write():
+        with Store.open_study(study) as store, store.begin_write():
             invited = names or [
                 rater.name
                 for rater in raters.read_rater_progress(store)
@@ -232,7 +232,7 @@ def _require_names_and_open_store(study: Study, names: Sequence[str], action: st
         raise StudyError(
             f"raters {action} needs at least one name: {study.format_command(f'raters {action}', 'NAME')}"
         )
-    return Store.open(study.database, declared=study.declared)
+    return Store.open_study(study)
 
 
 def _decide_about_raters(

@@ -31,7 +31,12 @@ from pydantic import TypeAdapter
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import LARGEST_TEXT, open_regular_file, read_bytes
 from guard_eval.records import Continuation, Recipe, make_content_id
-from guard_eval.reporting.writing import open_to_append, resolve_write_target, write_atomically
+from guard_eval.reporting.writing import (
+    explain_write_errors,
+    open_to_append,
+    resolve_write_target,
+    write_atomically,
+)
 
 
 @dataclass(frozen=True)
@@ -113,19 +118,15 @@ def append_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
-    try:
-        with open_to_append(path) as file:  # without a buffer, which would repeat a write after "disk full"
+    # The file has no buffer, which would repeat a write after "disk full".
+    with explain_write_errors(path), open_to_append(path) as file:
+        file.truncate(_count_bytes_of_whole_lines(file))
+        try:
+            while unwritten:
+                unwritten = unwritten[file.write(unwritten) :]
+        finally:
             file.truncate(_count_bytes_of_whole_lines(file))
-            try:
-                while unwritten:
-                    unwritten = unwritten[file.write(unwritten) :]
-            finally:
-                file.truncate(_count_bytes_of_whole_lines(file))
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise StudyError(
-            f"cannot write {path}: {error.strerror}; fix that and run the command again"
-        ) from error
+            os.fsync(file.fileno())
 
 
 def _count_bytes_of_whole_lines(file: FileIO) -> int:

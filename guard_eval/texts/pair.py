@@ -70,7 +70,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> PairingResult:
         planned_pairs = make_pairs(drawn, texts, settings.pairs, seed=settings.seed)
         read_split_columns(study, settings.analysis.by, planned_pairs)
     gold = parse_gold_pairs(settings.annotation.gold, criteria=settings.annotation.criteria)
-    with Store.open(study.database, create=True) as store:
+    with Store.open_study(study, create=True) as store:
         existing = store_pairs.read_pairs(store)
         try:
             pairs = make_pairs(

@@ -1,7 +1,6 @@
 """Read the rows of files of texts and prompts: tables of different shapes, JSON, or one prompt per line."""
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, pairwise
@@ -10,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from guard_eval.bundled import read_bundled_toml
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import differ_only_in_side, simplify_heading, split_heading_words
 from guard_eval.files.rows import (
@@ -24,7 +24,7 @@ from guard_eval.files.rows import (
 from guard_eval.records import record
 from guard_eval.texts.nested import flatten_record, split_systems
 
-_VOCABULARY = tomllib.loads(Path(__file__).with_name("keys.toml").read_text("utf-8"))
+_VOCABULARY = read_bundled_toml(__file__, "keys.toml")
 TEXT: list[str] = _VOCABULARY["text"]
 """The possible names of the key of a text. The first name under which there is a text counts."""
 KEYS: Mapping[str, list[str]] = _VOCABULARY["values"]

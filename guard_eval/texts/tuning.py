@@ -75,7 +75,7 @@ def read_tuning_verdicts(study: Study) -> list[TidyRow]:
         return []
     if not (study.folder / TUNING_DATABASE).exists():
         return []
-    with Store.open(study.make_tuning_study().database) as store:
+    with Store.open_study(study.make_tuning_study()) as store:
         return unblind.read_tidy_rows(store)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guard_eval.reporting.escaping import Escaped, make_csv, unescape_csv
 from guard_eval.reporting.rendering import render, render_lines, render_table
-from guard_eval.reporting.tables import Table, make_table
+from guard_eval.reporting.tables import Table
 
 TABLE = Table(
     columns=("name", "n", "<state>"),
@@ -52,11 +52,6 @@ def test_line_breaks_in_values_do_not_split_sentences(tmp_path):
     )
     lines = render_lines(f"{tmp_path}/module.py", "own.txt", n=2, value="a\n<b>\u2028{{ 7*7 }}")
     assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
-
-
-def test_make_table_makes_cells_from_columns():
-    table = make_table([3, 1], {"n": lambda n: n, "twice": lambda n: 2 * n}, caption="c")
-    assert (table.columns, table.rows) == (("n", "twice"), ((3, 6), (1, 2)))
 
 
 @given(st.text(st.sampled_from("a|\\\n\r\x00\ud800*[<$ ")))

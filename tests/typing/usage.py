@@ -15,13 +15,14 @@ from analysis.publication.publish import PublishedStudy, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
 from analysis.reports.notebook import make_evidence
-from analysis.reports.study_report import read_study_verdicts_and_context
+from analysis.reports.study_report import read_table_and_context
 from analysis.sections.raters.agreement import AgreementRow
 from analysis.sections.raters.agreement import measure_agreement as agreement_rows
 from analysis.sections.results.shares import measure_total_shares
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import MeasurementResult
+from guard_eval.store import Store
 from guard_eval.study.folder import Study
 from guard_eval.study.test_plan import TestPlan
 from guard_eval.texts.pair import PairingResult, pair
@@ -45,7 +46,8 @@ def a_study(folder: Path) -> str:
     pairs: PairingResult = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0
-    table, _ = read_study_verdicts_and_context(study)
+    with Store.open_study(study) as store:
+        table, _ = read_table_and_context(study, store)
     return f"{sum(lengths)} {scores} {pairs.count} {counted} {len(table)} {report(study.folder).answer}"
 
 

@@ -68,21 +68,21 @@ class CalibrationRow:
 
 
 @declare_plan_keys()
-def list_judge_spending(evidence: Evidence) -> list[SpendingRow]:
+def list_judge_spending(evidence: Evidence) -> Sequence[SpendingRow]:
     """Return the tokens and the cost of each judge."""
-    return list(evidence.context.judging.spent)
+    return evidence.context.judging.spent
 
 
 @declare_plan_keys()
-def list_judge_failures(evidence: Evidence) -> list[FailureRow]:
+def list_judge_failures(evidence: Evidence) -> Sequence[FailureRow]:
     """Count the missing verdicts of each judge by kind and reason, the most frequent first."""
-    return list(evidence.context.judging.failed)
+    return evidence.context.judging.failed
 
 
 @declare_plan_keys()
-def list_answering_models(evidence: Evidence) -> list[ModelRow]:
+def list_answering_models(evidence: Evidence) -> Sequence[ModelRow]:
     """Return the models that answered each judge's requests. Each judge should have only one."""
-    return list(evidence.context.judging.seen)
+    return evidence.context.judging.seen
 
 
 @declare_plan_keys("alpha")

@@ -27,7 +27,7 @@ from analysis.stats.agreement import cohen_kappa, compute_agreement_by_item
 from analysis.stats.alternative_annotator import run_alternative_annotator_test
 from analysis.stats.proportion import estimate_proportion
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import record
 from guard_eval.reporting.words import capitalise, format_percent
 
 EPSILON = 0.15
@@ -148,10 +148,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
     results = evidence.rows(select_rows_for_report_answer)
     winners = {row.key: row.leader if row.is_significant(alpha) else "" for row in results}
     keys = [row.key for row in rows if row.key in winners]
-    alike = [
-        winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]
-        for key in keys
-    ]
+    alike = [winners.get(key.of_people) == winners[key] for key in keys]
     if not alike:
         return capitalise(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"

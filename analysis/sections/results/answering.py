@@ -10,7 +10,6 @@ from analysis.sections.results.rounds import RoundsRow, summarise_rounds
 from analysis.sections.results.sequential import SequentialRow, run_sequential_tests
 from analysis.sections.results.shares import WinShareRow, measure_total_shares
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF
 
 
 @declare_plan_keys(*SHARE_KEYS, "sequential", "assisted_by")
@@ -26,7 +25,7 @@ def select_rows_for_report_answer(evidence: Evidence) -> Iterator[WinShareRow]:
         declared = {row.key: (row.win_share, row) for row in evidence.rows(run_sequential_tests)}
     elif evidence.plan.assisted_by is not None:
         declared = {
-            row.key._replace(rater_kind=PEOPLE_OF[row.rater_kind], judge=""): (row.people_assisted, row)
+            row.key.of_people: (row.people_assisted, row)
             for row in evidence.rows(measure_assisted_shares)
             if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
         }

@@ -30,7 +30,7 @@ from analysis.sections.section import (
 )
 from analysis.stats.assisted import METHOD, AssistedShare, estimate_assisted_share
 from guard_eval.estimate import Estimate, join_notes
-from guard_eval.records import PEOPLE_OF, record
+from guard_eval.records import record
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import count_in_words, format_number, format_p, join_with_and
 
@@ -89,7 +89,7 @@ def measure_assisted_shares(evidence: Evidence) -> list[AssistedRow]:
     items = dict(group_by_result(evidence.scored.items))
     rows = []
     for key, scores, judged in pair_people_with_judges(evidence.scored.scores):
-        people = items[key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")]
+        people = items[key.of_people]
         is_useful = len(judged) > len(people) and UnitScores.from_items(people).n >= FEWEST_RATED
         if is_useful or key.judge == evidence.plan.assisted_by:
             share = 0.5 + compute_mean_scores(judged) / 2
