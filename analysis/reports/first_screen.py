@@ -14,7 +14,7 @@ from analysis.reports.sentences import (
     write_sentences_from_template,
 )
 from analysis.sections.raters.audits import UNBALANCED, run_data_audits
-from analysis.sections.raters.judge_run import score_calibration
+from analysis.sections.raters.judge_run import CALIBRATED, score_calibration
 from analysis.sections.results.answering import select_rows_for_report_answer
 from analysis.sections.results.assisted import explain_missing_assistance
 from analysis.sections.results.equivalence import run_equivalence_tests
@@ -67,14 +67,6 @@ SAME_SHARE = 0.005
 PREFERRED = "preferred"
 CONCLUSIONS = (PREFERRED, NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED)
 """The possible conclusions on a result, in the order in which the answer mentions them."""
-CALIBRATED = {
-    "identical": "called a text and itself similar in",
-    "shuffled": "preferred a text to its own words in disorder in",
-    "swapped": "gave one verdict on both orders of a pair in",
-    "padded": "preferred a text with filler to the same text without it in",
-}
-"""For each calibration check, a phrase for the counted behaviour. The behaviour of `padded` is a fault, and a
-judge fails if it occurs in more than half of the pairs. A judge fails the other checks with half or fewer."""
 
 
 @record

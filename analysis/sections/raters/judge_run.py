@@ -19,8 +19,14 @@ from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import count_in_words, find_criterion_title, join_with_and
 from guard_eval.servers.price import format_usd
 
-CHECKS = ("identical", "shuffled", "swapped", "padded")
-"""The calibration checks, in the order of the report."""
+CALIBRATED = {
+    "identical": "called a text and itself similar in",
+    "shuffled": "preferred a text to its own words in disorder in",
+    "swapped": "gave one verdict on both orders of a pair in",
+    "padded": "preferred a text with filler to the same text without it in",
+}
+"""For each calibration check, a phrase for the counted behaviour. The behaviour of `padded` is a fault, and a
+judge fails if it occurs in more than half of the pairs. A judge fails the other checks with half or fewer."""
 MAX_REASON = 160
 """The largest number of characters of a reason in a cell. A reason may be a long message of a server."""
 FAILURES = {
@@ -106,7 +112,7 @@ def score_calibration(evidence: Evidence) -> list[CalibrationRow]:
                 share=estimate_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
             )
         )
-    return sorted(rows, key=lambda row: (row.judge, CHECKS.index(row.check), row.criterion))
+    return sorted(rows, key=lambda row: (row.judge, list(CALIBRATED).index(row.check), row.criterion))
 
 
 def _score_calibration_answers(check: str, answers: Sequence[str]) -> int:

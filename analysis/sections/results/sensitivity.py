@@ -115,7 +115,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     corrected = [
         replace(row, p_adjusted=answers[row.key].p_adjusted) if row.default else row for row in corrected
     ]
-    in_plan = make_plan_sort_key(evidence.context.planned)
+    in_plan = make_plan_sort_key(evidence)
     return sorted(corrected, key=lambda row: (in_plan(row), not row.default))
 
 

@@ -61,7 +61,7 @@ def run_sequential_tests(evidence: Evidence) -> list[SequentialRow]:
     scored = evidence.scored
     items = scored.items.merge(_find_last_verdict_times(scored), on=[*CELL, "pair_id"], validate="one_to_one")
     rows = [_run_sequential_test(evidence, key, group) for key, group in group_by_result(items)]
-    rows.sort(key=make_plan_sort_key(evidence.context.planned))
+    rows.sort(key=make_plan_sort_key(evidence))
     return correct_p_values(rows, evidence, further_tests=len(evidence.context.by))
 
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.scores.scores import (
-    Planned,
     ResultKey,
     UnitScores,
     compute_mean_scores,
@@ -246,7 +245,7 @@ def measure_total_shares(evidence: Evidence) -> list[WinShareRow]:
     scores = dict(group_by_result(evidence.scored.scores))
     items = group_items_with_plan_weights(evidence)
     rows = [_make_share_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
-    rows.sort(key=make_plan_sort_key(evidence.context.planned))
+    rows.sort(key=make_plan_sort_key(evidence))
     corrected = correct_p_values(
         rows,
         evidence,
@@ -345,9 +344,9 @@ def _make_share_row(
     )
 
 
-def make_plan_sort_key(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
+def make_plan_sort_key(evidence: Evidence) -> Callable[[ComparisonRow], tuple[object, ...]]:
     """Return a sort key: people before judges, then planned results in the order of the plan."""
-    numbers = {result: number for number, result in enumerate(planned or ())}
+    numbers = {result: number for number, result in enumerate(evidence.context.planned or ())}
 
     def make_key(row: ComparisonRow) -> tuple[object, ...]:
         number = numbers.get((*row.methods, row.criterion), len(numbers))
