@@ -360,7 +360,7 @@ class RoundPlan:
     showings: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class Contest:
     """The verdicts of people, or of one judge, on the finished rounds.
 

@@ -192,7 +192,7 @@ def _read_preparation_steps(study: Study) -> tuple[list[Step], dict[str, SystemT
     """Return the states of the settings, prompts, texts and metrics. Also return the texts."""
     chosen = study.settings
     served = [system.served_model.model for system in chosen.systems.values() if system.source == "server"]
-    models = [*(study_of_model.settings.model.name for study_of_model in study.split_by_model()), *served]
+    models = [*(model.name for model in study.local_models), *served]
     described = _describe_step_state("settings", settings=chosen, models=list(dict.fromkeys(models)))
     prompts: list[Prompt] = []
     try:

@@ -99,7 +99,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
             __file__,
             "description.md",
             settings=settings,
-            models=[model_study.settings.model for model_study in study.split_by_model()],
+            models=study.local_models,
             date=datetime.now(UTC).date(),
             hashes=hashes,
             pairs=pairs,

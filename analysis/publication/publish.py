@@ -237,7 +237,7 @@ def _make_dataset_card(folder: Path, study: Study, verdicts: pd.DataFrame, **val
         __file__,
         "dataset_card.md",
         settings=study.settings,
-        models=[model_study.settings.model for model_study in study.split_by_model()],
+        models=study.local_models,
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
         criteria=select_criteria(list(verdicts["criterion"].unique()), study.settings.rubric),
@@ -289,9 +289,7 @@ def _check_for_names_and_keys(
     names = _list_identifying_names(people)
     typed = {
         **{name: _join_texts(to_json_value(getattr(settings, name))) for name in _TYPED},
-        "model.name": "\n".join(
-            model_study.settings.model.name.split("/")[-1] for model_study in study.split_by_model()
-        ),
+        "model.name": "\n".join(model.name.split("/")[-1] for model in study.local_models),
         "system": _join_texts(
             [to_json_value(_list_published_system_texts(system)) for system in settings.system]
         ),

@@ -114,9 +114,11 @@ def report(
         )
     check_results_folder(folder)
     context = evidence.context
-    if compare is not None:
-        context = replace(context, compare=(compare,))
-    context = replace(context, explored=tuple(name for name in columns if name not in context.by))
+    context = replace(
+        context,
+        compare=() if compare is None else (compare,),
+        explored=tuple(name for name in columns if name not in context.by),
+    )
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
     return Report(

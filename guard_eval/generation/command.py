@@ -301,7 +301,7 @@ def _combine_system_results(
     else:
         if trace and not written:
             lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations_folder}/"] * bool(study.split_by_model())
+        lines += [f"continuations: {study.continuations_folder}/"] * bool(study.local_models)
     return GenerationResult(
         existing=reduce(or_, (result.existing for result in results), {}),
         written=written,

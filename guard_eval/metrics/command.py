@@ -254,7 +254,7 @@ def _tune_study(study: Study, chosen: Mapping[str, object], *, dry_run: bool) ->
 
 def _warn_about_self_scoring(study: Study, settings: MetricSettings) -> list[str]:
     """Return a warning if the model that wrote the texts also scores them."""
-    writers = [study.locate_model(model_study.settings.model.name) for model_study in study.split_by_model()]
+    writers = [study.locate_model(model.name) for model in study.local_models]
     scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
     if not scored or study.locate_model(scorer) not in writers:

@@ -123,8 +123,7 @@ class ScoringModels:
     @classmethod
     def from_study(cls, study: Study) -> ScoringModels:
         """Return a study's scoring models."""
-        models = [model_study.settings.model for model_study in study.split_by_model()]
-        revisions = {model.name: model.revision for model in models}
+        revisions = {model.name: model.revision for model in study.local_models}
         return cls(study.locate_model, device=study.settings.model.single_device, revisions=revisions)
 
     def open(self, name: str, *, kind: ModelKind = "AutoModelForCausalLM") -> ScoringModel:

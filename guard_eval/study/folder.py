@@ -125,17 +125,22 @@ class Study:
         except StudyError as error:
             raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
-    def split_by_model(self) -> list[Self]:
-        """Return a study for each local model, with this model as [model] and its strategies.
-
-        Code that writes and finds a model's texts therefore handles only one model and no other systems.
-        """
+    @property
+    def local_models(self) -> list[Model]:
+        """Return the local models that write texts."""
         settings = self.settings
         models: list[Model] = []
         for model in map(settings.find_writing_model, settings.local_systems):
             if model not in models:
                 models.append(model)
-        return [self.restrict_to_model(model) for model in models]
+        return models
+
+    def split_by_model(self) -> list[Self]:
+        """Return a study for each local model, with this model as [model] and its strategies.
+
+        Code that writes and finds a model's texts therefore handles only one model and no other systems.
+        """
+        return [self.restrict_to_model(model) for model in self.local_models]
 
     def restrict_to_model(self, model: Model) -> Self:
         """Return a study with `model` as [model], and only the strategies of this model."""
