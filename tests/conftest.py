@@ -13,7 +13,6 @@ import re
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import postgres
@@ -24,7 +23,6 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy.exc import OperationalError
 
 from guard_eval.database_url import HOSTS_VARIABLE
-from guard_eval.records import Pair
 from guard_eval.store import Store
 
 # A machine that does other things too is slow now and then. The same examples are tried every time, and other
@@ -50,14 +48,14 @@ for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
         signal.signal(_signal, _handler)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--database", choices=KINDS, help="run every test that needs a database on this system")
 
 
 _SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.(slow|nightly)", re.MULTILINE)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_ignore_collect(collection_path, config):
     """Leave out slow modules before they are imported: importing them takes longer than most quick tests."""
     left_out = {"not slow": {"slow", "nightly"}, "not nightly": {"nightly"}}.get(config.option.markexpr)
     if left_out is None or collection_path.suffix != ".py":
@@ -67,7 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark as slow, for `make quick`, what needs a browser or PostgreSQL; put files of slow tests first."""
     slow = set()
     for item in items:
@@ -79,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: item.path not in slow)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     if "database_kind" not in metafunc.fixturenames:
         return
     chosen = metafunc.config.getoption("database")
@@ -92,11 +90,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_waiting_for_the_disk() -> Iterator[None]:
+def _no_waiting_for_the_disk():
     """Leave it to the system when an SQLite file is on disk: no test ends with the machine's power."""
     connect = Store._connect_to_sqlite
 
-    def connect_quickly(store: Store) -> sqlite3.Connection:
+    def connect_quickly(store):
         connection = connect(store)
         connection.execute("PRAGMA synchronous = OFF")
         return connection
@@ -107,7 +105,7 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[postgres.Server]:
+def postgres_server():
     """A private PostgreSQL server; see `tests/support/postgres.py` for what it can do."""
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed; run: pip install 'guard-eval[postgres]'")
@@ -122,13 +120,13 @@ def postgres_server() -> Iterator[postgres.Server]:
 
 
 @pytest.fixture(scope="session")
-def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Databases:
+def databases(request, tmp_path_factory):
     """What makes databases for tests; the server is started for the first that needs it."""
     return Databases(tmp_path_factory.mktemp("template"), lambda: request.getfixturevalue("postgres_server"))
 
 
 @pytest.fixture
-def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
+def postgres_url(postgres_server):
     """The URL of an empty PostgreSQL database."""
     url = postgres_server.new_database()
     yield url
@@ -136,17 +134,17 @@ def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_kind(request: pytest.FixtureRequest) -> str:
+def database_kind(request):
     """On which system the test's databases are."""
     return getattr(request, "param", "sqlite")
 
 
 @pytest.fixture
-def new_database(database_kind: str, databases: Databases) -> Iterator[Callable[[Path], str]]:
+def new_database(database_kind, databases):
     """Return a function that makes a study's database without rows for a folder, and returns its URL."""
-    urls: list[str] = []
+    urls = []
 
-    def make(folder: Path) -> str:
+    def make(folder):
         urls.append(databases.new(database_kind, folder))
         return urls[-1]
 
@@ -156,13 +154,13 @@ def new_database(database_kind: str, databases: Databases) -> Iterator[Callable[
 
 
 @pytest.fixture
-def store_url(new_database: Callable[[Path], str], tmp_path: Path) -> str:
+def store_url(new_database, tmp_path):
     """The URL of a study's database without rows."""
     return new_database(tmp_path)
 
 
 @pytest.fixture
-def empty_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def empty_url(database_kind, request, tmp_path):
     """The URL of a database without tables; of SQLite, with no file yet."""
     if database_kind == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
@@ -170,17 +168,17 @@ def empty_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path
 
 
 @pytest.fixture(scope="session")
-def make_pairs() -> Callable[[int], list[Pair]]:
+def make_pairs():
     """Return a function that makes `n` pairs of two methods, in position order, of two datasets in turn."""
     return _make_pairs
 
 
-def _make_pairs(n: int, **changes: str) -> list[Pair]:
+def _make_pairs(n, **changes):
     return [make_pair(number, **changes) for number in range(n)]
 
 
 @pytest.fixture(scope="session")
-def tex() -> str:
+def tex():
     """The source of the paper, where it lies beside the repository."""
     paper = Path(__file__).parents[2] / "shared" / "paper"
     if not paper.is_dir():

@@ -1,11 +1,6 @@
 """A study behind the pages of the app: without a server, or served to Chromium."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 from app_browser import DESKTOP, ServedStudy, serve_study
@@ -26,7 +21,7 @@ from guard_eval.study.folder import Study
 
 
 @pytest.fixture(autouse=True)
-def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_search(monkeypatch):
     """Skip Streamlit's search for components in all installed packages, which is slow."""
     monkeypatch.setattr(
         BidiComponentManager, "discover_and_register_components", lambda *_args, **_options: None
@@ -34,10 +29,10 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def came_from(monkeypatch):
     """Return a function that sets the browser of the next visits, because AppTest has no cookies."""
 
-    def set_origin(browser: str) -> None:
+    def set_origin(browser):
         monkeypatch.setattr(sign_in, "read_browser_secrets", lambda: [browser])
 
     set_origin("a browser")
@@ -45,13 +40,13 @@ def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Callable[..., BuiltStudy]]:
+def study(tmp_path, new_database):
     """Build a study in a temporary folder and point the page at it."""
     stores = []
 
-    def make(number: int = 3, **options: object) -> BuiltStudy:
+    def make(number=3, **options):
         pairs = [make_pair(i) for i in range(number)]
-        built = build_study(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
+        built = build_study(tmp_path / "study", pairs, new_database=new_database, **options)
         stores.append(state.serve_study(Study.open(built.folder)).store)
         return built
 
@@ -61,12 +56,12 @@ def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Calla
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., ServedStudy]]:
+def serve(tmp_path):
     """Serve a study of short texts until the test ends. Check that the log has no secret and no exception."""
     log = tmp_path / "log"
     with ExitStack() as stack:
 
-        def begin(number: int = 1, *, most_files: int = 0, **options: object) -> ServedStudy:
+        def begin(number=1, *, most_files=0, **options):
             built = build_hostile_study(
                 tmp_path / "study", number=number, hostile=("marigold x", "thistle y"), **options
             )
@@ -81,11 +76,11 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., ServedStudy]]:
 
 
 @pytest.fixture
-def browse(chromium: Any) -> Iterator[Callable[..., Any]]:  # noqa: F811
+def browse(chromium):  # noqa: F811
     """Open an empty page in a new browser."""
     contexts = []
 
-    def open_page(**options: object) -> Any:
+    def open_page(**options):
         contexts.append(chromium.new_context(**{**DESKTOP, **options}))
         contexts[-1].set_default_timeout(15_000)
         return contexts[-1].new_page()

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from refusals import expect_refusal
 
 from annotation_app import annotate as annotating
 from annotation_app import server
@@ -70,7 +71,7 @@ def test_revoked_rater_gets_no_link_and_nothing_is_served(study, run):
     built = study(slots=1)
     with built.open() as store:
         raters.decide_about_rater(store, "ann", "revoke", by="owner")
-    with pytest.raises(StudyError, match="invite the person under another name"):
+    with expect_refusal("invite the person under another name"):
         run(built.folder, invite="ann")
     assert "Serving" not in str(run.printed)
     assert "Serving" in run(built.folder, invite="ann 2")
@@ -171,16 +172,14 @@ def test_annotate_warns_that_a_network_has_no_encryption(study, run):
     ],
 )
 def test_annotate_refuses_unusable_ports_and_studies(study, run, number, options, message):
-    with pytest.raises(StudyError, match=message):
+    with expect_refusal(message):
         run(study(number).folder, **options)
 
 
 def test_annotate_serves_on_the_opened_socket(study, serve, run):
     """No other program can take the port before it is served. A port in use is named in the message."""
     port = urlsplit(serve().url).port
-    with pytest.raises(
-        StudyError, match=rf"127.0.0.1, port {port}: .*in use.*Perhaps this study is already served"
-    ):
+    with expect_refusal(rf"127.0.0.1, port {port}: .*in use.*Perhaps this study is already served"):
         run(study().folder, port=port)
 
 

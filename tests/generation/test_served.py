@@ -11,6 +11,8 @@ from unittest.mock import MagicMock
 
 import pytest
 from llama_server import LlamaServer
+from read_files import write_json_lines
+from refusals import expect_refusal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -75,7 +77,7 @@ def study(tmp_path, server):
         rows = [
             {"id": f"p{n}", "prompt": f"Once {n}", "reference": f"there was {n}."} for n in range(prompts)
         ]
-        (tmp_path / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_json_lines(tmp_path / "prompts.jsonl", rows)
         text = STUDY.format(name=name, url=url or server.url, more=more)
         (tmp_path / "study.toml").write_text(text, encoding="utf-8")
         return Study.open(tmp_path)
@@ -111,9 +113,7 @@ def test_served_texts_are_written_once(study, server, tmp_path):
 
 
 def test_strategy_option_accepts_names_of_systems(study, server):
-    with pytest.raises(
-        StudyError, match=r"--strategy nope is not a strategy or system of .* choose from: llama"
-    ):
+    with expect_refusal(r"--strategy nope is not a strategy or system of .* choose from: llama"):
         generate_texts(study(), strategy=["nope"])
     assert generate_texts(study(), strategy=[NAME]).lines[0] == f"{NAME}: 6 of 6 texts exist"
     assert generate_texts(study()).lines == (f"{NAME}: 6 of 6 texts exist",)
@@ -310,7 +310,7 @@ def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts)
     if has_texts:
         assert generate_texts(study(prompts=30)).missing == 29
         return
-    with pytest.raises(StudyError, match=r"failed 10 times in a row, last with rejected .*Bad Request"):
+    with expect_refusal(r"failed 10 times in a row, last with rejected .*Bad Request"):
         generate_texts(study(prompts=30))
     assert len(server.bodies) == 11  # the first one also without a seed
 
@@ -318,7 +318,7 @@ def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts)
 def test_unreachable_server_is_reported(study, server):
     opened = study()
     server.close()
-    with pytest.raises(StudyError, match="nothing listens at that port"):
+    with expect_refusal("nothing listens at that port"):
         generate_texts(opened)
 
 
@@ -346,9 +346,9 @@ LOCAL = '[[system]]\nname = "local"\nstrategy = "greedy"\nmodel = "bundled"\n'
 def test_two_runs_never_request_the_same_texts(study, server, more):
     opened = study(COMPLETIONS + more)
     says = "another guard-eval generate is writing these texts in .*; wait for it, or stop it$"
-    with reserve_shard(opened.folder / "texts", Shard()), pytest.raises(StudyError, match=says):
+    with reserve_shard(opened.folder / "texts", Shard()), expect_refusal(says):
         generate_texts(opened)
-    with pytest.raises(StudyError, match="divides the work of local models; leave --shard out"):
+    with expect_refusal("divides the work of local models; leave --shard out"):
         generate_texts(opened, strategy=[NAME], shard="1/2")
     assert server.bodies == []
 
@@ -361,23 +361,23 @@ def test_declined_requests_are_reported_as_missing(study, server, monkeypatch):
 
 
 def test_paid_requests_need_a_budget_or_confirmation(study, server):
-    with pytest.raises(StudyError, match="--budget USD"):
+    with expect_refusal("--budget USD"):
         generate_texts(study(COMPLETIONS + PRICED))
     assert server.bodies == []
-    with pytest.raises(StudyError, match=r"price of .* is unknown"):
+    with expect_refusal(r"price of .* is unknown"):
         generate_texts(study(), budget=1.0)  # in this network nothing is counted, so no budget can be held
 
 
 def test_a_budget_holds_over_all_runs(study, server):
     """At 1000 dollars for a million tokens, a request costs 0.022 dollars, and at most 0.3."""
     opened = study(COMPLETIONS + PRICED)
-    with pytest.raises(StudyError, match="is used up"):
+    with expect_refusal("is used up"):
         generate_texts(opened, budget=0.31)
     paid = len(server.bodies)
     assert 0 < paid < 6
-    with pytest.raises(StudyError, match="is used up"):
+    with expect_refusal("is used up"):
         generate_texts(opened, budget=0.31)
-    with pytest.raises(StudyError, match="is used up"):
+    with expect_refusal("is used up"):
         generate_texts(study(COMPLETIONS + PRICED, name="renamed"), budget=0.31)
     assert len(server.bodies) == paid
     assert read_total_cost(opened) <= 0.31e9
@@ -388,16 +388,16 @@ def test_a_lost_request_counts_as_spent(study, server):
     # The server behind the gateway may have done the work.
     server.act = lambda _number, _body: (502, {"error": "bad gateway"})
     opened = study(COMPLETIONS + PRICED, prompts=1)
-    with pytest.raises(StudyError, match=r"is used up|failed"):
+    with expect_refusal(r"is used up|failed"):
         generate_texts(opened, budget=0.5)
     server.act = lambda _number, _body: None
-    with pytest.raises(StudyError, match="is used up"):
+    with expect_refusal("is used up"):
         generate_texts(opened, budget=0.5)
 
 
 def test_a_key_is_sent_only_to_allowed_servers(study, server, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
-    with pytest.raises(StudyError, match="add --send-key MY_KEY="):
+    with expect_refusal("add --send-key MY_KEY="):
         generate_texts(study(COMPLETIONS + 'api_key_env = "MY_KEY"\n'))
     assert server.bodies == []
     address = server.url.removesuffix("/v1")

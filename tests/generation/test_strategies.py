@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import (
     STRATEGIES,
     Chain,
@@ -116,7 +116,7 @@ def test_parse_accepts_quotes_and_any_parameter_order():
     ],
 )
 def test_bad_signatures_are_refused_with_a_remedy(text, says):
-    with pytest.raises(StudyError, match=re.escape(says)):
+    with expect_refusal(re.escape(says)):
         parse(text)
 
 
@@ -148,7 +148,7 @@ def test_documentation_lists_each_strategy(name):
     ],
 )
 def test_bad_parameters_are_refused_with_a_remedy(make, says):
-    with pytest.raises(StudyError, match=re.escape(says)):
+    with expect_refusal(re.escape(says)):
         make()
 
 

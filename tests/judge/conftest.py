@@ -1,5 +1,6 @@
 """Fixtures: a server whose answers a test decides, a judge at this server, and a study to judge."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -120,6 +121,12 @@ def guard_eval(monkeypatch, capsys, tmp_path, server):
     """Return a function that runs a command. The environment has the server's address and its key."""
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url, "XDG_CONFIG_HOME": str(tmp_path)}
     return lambda *arguments: run_here(monkeypatch, capsys, tmp_path, *arguments, **environ)
+
+
+@pytest.fixture
+def judge_command(guard_eval):
+    """Return a function that runs `guard-eval judge` on the study of the fixture `study`."""
+    return functools.partial(guard_eval, "judge", "s")
 
 
 @pytest.fixture

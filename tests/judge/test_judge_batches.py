@@ -9,9 +9,9 @@ import pytest
 from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
 from local_server import Response
+from refusals import expect_refusal
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
 from guard_eval.servers import batch_api
 from guard_eval.servers.batch_api import BatchApi, is_batch_too_large, read_batch_state
 from guard_eval.store import unblind
@@ -40,7 +40,7 @@ def test_batch_is_kept_if_its_results_are_too_large(run, pairs, server, monkeypa
     pairs(4)
     with monkeypatch.context() as patch:
         patch.setattr(batch_api, "LARGEST_FILE", 1500)
-        with pytest.raises(StudyError, match="the file of results is too large"):
+        with expect_refusal("the file of results is too large"):
             run(batch=True)
     assert run(batch=True).verdicts == 7
     assert server.times_paid == {1}
@@ -120,7 +120,7 @@ def test_unknown_batch_status_repeats_no_request(*, run, store, pairs, server, f
     pairs(4)
     server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
     server.faults |= faults
-    with pytest.raises(StudyError, match=words):
+    with expect_refusal(words):
         run(batch=True)
     assert run(batch=True).failures.total() == 0
     assert count_judged_presentations(store) == 8
@@ -215,7 +215,7 @@ def test_short_result_file_is_read_again(*, run, store, pairs, server, monkeypat
 def test_provider_id_that_is_no_address_is_never_stored(*, run, store, pairs, server, name, step):
     pairs(4)
     server.faults[step] = [Response({"id": name})]
-    with pytest.raises(StudyError, match="does not follow the Batch API"):
+    with expect_refusal("does not follow the Batch API"):
         run(batch=True)
     end_leases(store)
     assert run(batch=True).failures.total() == 0
@@ -277,7 +277,7 @@ def test_too_large_batch_is_split_in_half(run, store, pairs, server, overfull):
 def test_too_large_batch_of_one_request_ends_the_run(run, store, pairs, server):
     pairs(3)
     server.queue, server.overfull = 0, make_error(400, ENQUEUED)
-    with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
+    with expect_refusal(r"refuses a batch of one request .*Enqueued token limit"):
         run(batch=True)
     assert read_spending(store).open == 0
 
@@ -320,7 +320,7 @@ def test_batch_answers_are_read_in_every_result_format(run, store, pairs, server
 def test_batch_above_its_reserved_cost_ends_run_with_budget(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000 if server.batches else 10))
-    with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
+    with expect_refusal(r"a response cost \$0.0802, but at most"):
         run(batch=True, budget_usd=1)
     assert read_spending(store).open == 0
     assert run().verdicts == 5

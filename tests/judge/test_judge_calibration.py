@@ -128,13 +128,13 @@ def test_failed_questions_do_not_count_in_calibration(store, pairs, calibrate, c
 
 
 @pytest.mark.parametrize("act", [answer_correctly, make_verdict])
-def test_report_names_a_judge_that_fails_calibration(study, pairs, guard_eval, server, act):
+def test_report_names_a_judge_that_fails_calibration(*, study, pairs, judge_command, guard_eval, server, act):
     """Calibrate a judge that always prefers the first text, and a judge that is always right."""
     lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
     folder = study(lines, pairs)
     server.act = act
     for options in (["--calibrate"], []):
-        assert guard_eval("judge", "s", "--yes", *options).code == 0
+        assert judge_command("--yes", *options).code == 0
     assert guard_eval("report", "s").code == 0
     answer = json.loads((folder / "report" / "report.json").read_text())["answer"]
     failed = (

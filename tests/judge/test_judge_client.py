@@ -19,8 +19,8 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, make_chat_answer, make_error
 from judge_requests import make_request
 from local_server import Response
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.servers.answers import load_json_or_none
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
 from guard_eval.servers.redaction import remove_key_from_answer, remove_key_from_text
@@ -405,7 +405,7 @@ def test_certificates_that_cannot_be_read_are_refused(send, server, tmp_path, mo
     if content:
         path.write_text(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    with pytest.raises(StudyError, match="correct SSL_CERT_FILE"):
+    with expect_refusal("correct SSL_CERT_FILE"):
         send("https://example.com/v1")
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from fake_openai import make_answer, make_error, make_verdict
 from judge_requests import read_spending
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.servers.form import Form
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import unblind
@@ -113,7 +113,7 @@ def test_next_run_finds_a_form_despite_vague_rejections(*, run, store, judge, pa
 def test_fatal_error_ends_the_run_at_once(*, run, store, pairs, server, act, settings, words, requests_sent):
     pairs(4)
     server.act = act if callable(act) else lambda _: act
-    with pytest.raises(StudyError, match=words):
+    with expect_refusal(words):
         run(**settings)
     assert len(server.asks) == requests_sent
     spent = read_spending(store)

@@ -9,8 +9,8 @@ import pytest
 from fake_openai import KEY, FakeOpenAI
 from local_server import Response
 from pydantic import ValidationError
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.servers.client import Client
 from guard_eval.servers.server import KEYLESS, find_origin, make_server
 from guard_eval.study.judge_settings import Judge
@@ -54,7 +54,7 @@ def test_key_goes_to_no_server_that_only_the_study_names(base_url):
     environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
     assert choose_key(base_url, environ) == (None, KEYLESS)
     for name in ("OPENAI_API_KEY", "openai_api_key"):
-        with pytest.raises(StudyError, match=r"(?i)OPENAI_API_KEY is only for ") as caught:
+        with expect_refusal(r"(?i)OPENAI_API_KEY is only for ") as caught:
             choose_key(base_url, environ | {name: KEY}, api_key_env=name)
         assert KEY not in str(caught.value)
 
@@ -65,7 +65,7 @@ api.openai.com%2eevil.example api.openai\u3002com api.openai.c\u043em user:word@
 
 @pytest.mark.parametrize("host", [*AMBIGUOUS.split(), "api.openai.com\t.evil.example"])
 def test_ambiguous_server_address_is_refused(host):
-    with pytest.raises(StudyError, match="the model 'm'") as caught:
+    with expect_refusal("the model 'm'") as caught:
         choose_key(f"https://{host}/v1")
     assert "word" not in str(caught.value).replace("password", "")
 
@@ -73,7 +73,7 @@ def test_ambiguous_server_address_is_refused(host):
 def test_server_gets_only_the_key_named_in_its_settings():
     environ = OWN | {"THEIR_KEY": f" {OTHER}\n"}
     assert choose_key("https://far.example/v1", environ, api_key_env="THEIR_KEY") == ("THEIR_KEY", OTHER)
-    with pytest.raises(StudyError, match=r"THEIR_KEY is not set .* https://far.example needs a key"):
+    with expect_refusal(r"THEIR_KEY is not set .* https://far.example needs a key"):
         choose_key("https://far.example/v1", OWN, api_key_env="THEIR_KEY")
     for name in ("", "A B", "1A", "A=B", "A\n", "${HOME}", "Ä"):
         with pytest.raises(ValidationError):
@@ -81,7 +81,7 @@ def test_server_gets_only_the_key_named_in_its_settings():
 
 
 def test_openai_needs_a_key():
-    with pytest.raises(StudyError, match="OPENAI_API_KEY is not set"):
+    with expect_refusal("OPENAI_API_KEY is not set"):
         choose_key(None, {})
     assert choose_key(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
 
@@ -98,16 +98,16 @@ def test_unencrypted_key_goes_only_to_this_machine(host):
     if host in HERE:
         assert make_server(judge, environ).key == OTHER
         return
-    with pytest.raises(StudyError, match=r"over plain http, .* --send-key") as caught:
+    with expect_refusal(r"over plain http, .* --send-key") as caught:
         make_server(judge, environ)
     assert OTHER not in str(caught.value)
-    with pytest.raises(StudyError, match=r"OPENAI_API_KEY would go .* over plain http"):
+    with expect_refusal(r"OPENAI_API_KEY would go .* over plain http"):
         make_server(Judge(model="m"), OWN | {"OPENAI_BASE_URL": judge.base_url})
 
 
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret"])
 def test_malformed_key_is_refused_and_not_printed(key):
-    with pytest.raises(StudyError, match="OPENAI_API_KEY") as caught:
+    with expect_refusal("OPENAI_API_KEY") as caught:
         choose_key(None, {"OPENAI_API_KEY": key})
     assert "sk-" not in str(caught.value)
     assert KEY not in repr(make_server(Judge(model="m"), OWN))
@@ -213,7 +213,7 @@ def test_proxy_that_needs_a_password_ends_the_run(ask, proxy):
 @pytest.mark.parametrize("address", [f"foo://{USER}@h:1", f"http://{USER}@h:port", f"http://{USER}@[::"])
 def test_invalid_proxy_address_is_refused_and_not_printed(ask, monkeypatch, address):
     monkeypatch.setenv("ALL_PROXY", address)
-    with pytest.raises(StudyError, match="proxy in the environment cannot be used") as caught:
+    with expect_refusal("proxy in the environment cannot be used") as caught:
         ask(base_url=FAR)
     assert "S3" not in str(caught.value)
     assert caught.value.__suppress_context__

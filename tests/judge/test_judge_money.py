@@ -4,9 +4,9 @@ import re
 
 import pytest
 from fake_openai import make_answer, make_chat_answer, make_error, make_verdict
+from refusals import expect_refusal
 
 from guard_eval.cli.commands import load_command
-from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
 
@@ -18,12 +18,12 @@ PROSE = "Method A reads better to me."
 def test_batch_without_verdicts_ends_the_run(run, pairs, server):
     pairs(20)
     server.act = lambda ask: make_chat_answer(PROSE) if server.batches else make_verdict(ask)
-    with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
+    with expect_refusal("gave no verdict in 39 answers in a row"):
         run(batch=True)
     assert len(server.batches) == 1
 
 
-def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
+def test_reasoning_is_detected_from_answers(study, pair, judge_command, server):
     """Use a model that needs 2000 tokens to think. A second run uses what the first run found."""
     study(JUDGE, map(pair, range(3)))
 
@@ -33,31 +33,31 @@ def test_reasoning_is_detected_from_answers(study, pair, guard_eval, server):
         return make_verdict(ask)
 
     server.act = act
-    assert "6 judged, 7 requests" in guard_eval("judge", "s", "--yes").out
+    assert "6 judged, 7 requests" in judge_command("--yes").out
     assert [ask["max_tokens"] for ask in server.asks] == [512] + [8192] * 6
     assert ["temperature" in ask for ask in server.asks] == [True] + [False] * 6
     study(JUDGE, map(pair, range(3, 5)))
-    assert "4 judged, 4 requests" in guard_eval("judge", "s", "--yes").out
+    assert "4 judged, 4 requests" in judge_command("--yes").out
 
 
-def test_preview_adds_reasoning_to_the_worst_case(study, pair, guard_eval):
+def test_preview_adds_reasoning_to_the_worst_case(study, pair, judge_command):
     study(JUDGE, map(pair, range(2)))
-    out = guard_eval("judge", "s", "--dry-run").out
+    out = judge_command("--dry-run").out
     assert f"answer tokens: at most {4 * 8192:,} (8,192 each, if the model reasons)" in out
     expected = re.search(r"online, if the model reasons +\$([\d.]+)", out)[1]
     assert float(expected) > 4 * 1000 * 8e-6
 
 
-def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server):
+def test_report_counts_verdicts_by_request_form(study, pair, judge_command, server):
     folder = study(JUDGE, map(pair, range(2)))
 
     def refuse_seed(ask):
         return make_error(400, "unknown field: seed") if "seed" in ask else make_verdict(ask)
 
     server.act = refuse_seed
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    assert "4 judged" in judge_command("--yes").out
     study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
-    assert "6 judged" in guard_eval("judge", "s", "--yes").out
+    assert "6 judged" in judge_command("--yes").out
     load_command("report")(folder)
     page = (folder / "report" / "report.md").read_text(encoding="utf-8")
     first = r"answers in a JSON schema, without seed\\?\): 4 verdicts from 4 answers"
@@ -76,11 +76,11 @@ def test_report_counts_verdicts_by_request_form(study, pair, guard_eval, server)
     ("answer", "is_early"), [(make_error(500), True), (make_chat_answer("", refusal="no"), False)]
 )
 def test_pair_that_the_judge_refuses_is_no_missing_rating(
-    *, study, pair, guard_eval, server, answer, is_early
+    *, study, pair, judge_command, server, answer, is_early
 ):
     folder = study(JUDGE, map(pair, range(12)))
     server.act = lambda ask: answer if "prompt number 5" in ask.words else make_verdict(ask)
-    guard_eval("judge", "s", "--yes")
+    judge_command("--yes")
     report = load_command("report")(folder)
     assert ("looked at early" in report.answer) == is_early
     if is_early:

@@ -79,9 +79,11 @@ def read_messages(ask):
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, server, judged, style, output):
+def test_every_request_form_contains_the_custom_prompt(
+    *, folder, judge_command, server, judged, style, output
+):
     study_folder = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
-    assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
+    assert "4 judged, 4 requests sent" in judge_command("--yes").out
     assert Counter(row.criterion for row in judged(study_folder)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
     (_, system), *examples, _ = read_messages(ask)
@@ -113,7 +115,7 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
         schema = ask["response_format"]["json_schema"]["schema"]
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
-    assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
+    assert "14 judged" in judge_command("--yes", "--calibrate").out
     assert "Dry wit" in load_command("report")(study_folder).page.read_text(encoding="utf-8")
     (prompt_path,) = (study_folder / "report" / "prompts").glob(
         f"{make_prompt(read_judge_settings(study_folder)).version}-*.txt"
@@ -124,7 +126,7 @@ def test_every_request_form_contains_the_custom_prompt(*, folder, guard_eval, se
     assert "temperature: 0.0" in text
 
 
-def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
+def test_roles_alternate_without_a_system_message(folder, judge_command, server):
     def act(ask):
         if read_messages(ask)[0][0] == "system":
             return make_error(400, "system role not supported")
@@ -132,18 +134,18 @@ def test_roles_alternate_without_a_system_message(folder, guard_eval, server):
 
     server.act = act
     folder()
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    assert "4 judged" in judge_command("--yes").out
     sent = read_messages(server.asks[-1])
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
 
 
-def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
+def test_dry_run_shows_and_prices_the_custom_prompt(folder, judge_command, server):
     folder("")
-    plain = guard_eval("judge", "s", "--dry-run").out
+    plain = judge_command("--dry-run").out
     folder()
-    out = guard_eval("judge", "s", "--dry-run").out
+    out = judge_command("--dry-run").out
     assert (
         "asked with the instructions in prompt.txt, criteria of the study's own (wit), 2 example(s) from "
         "examples.jsonl and a rationale before the verdict\n" in out
@@ -170,9 +172,9 @@ def test_dry_run_shows_and_prices_the_custom_prompt(folder, guard_eval, server):
         ({"id": "ca1"}, "has the id or a text of the study's pair"),
     ],
 )
-def test_examples_with_texts_of_the_study_are_refused(folder, guard_eval, server, change, says):
+def test_examples_with_texts_of_the_study_are_refused(folder, judge_command, server, change, says):
     folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
-    assert says in guard_eval("judge", "s", "--yes").refused()
+    assert says in judge_command("--yes").refused()
     assert server.asks == []
 
 
@@ -207,25 +209,25 @@ def test_papers_prompt_in_a_file_gives_the_same_request(folder):
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])
-def test_instructions_with_markup_are_refused(folder, guard_eval, server, markup):
+def test_instructions_with_markup_are_refused(folder, judge_command, server, markup):
     for more, changed in (
         ('prompt = "prompt.txt"\n', {"prompt": f"{{{{criteria}}}} {markup}"}),
         ("", {"lines": STUDY.replace("How witty", f"{markup} How")}),
     ):
         folder(more, **changed)
-        words = guard_eval("judge", "s", "--yes").refused()
+        words = judge_command("--yes").refused()
         assert "a judge's instructions contain '" in words
         assert "Reword the prompt" in words
     assert server.asks == []
 
 
-def test_criterion_with_verdicts_cannot_be_reworded(folder, guard_eval, server, judged):
+def test_criterion_with_verdicts_cannot_be_reworded(folder, judge_command, server, judged):
     study_folder = folder("")
-    guard_eval("judge", "s", "--yes")
+    judge_command("--yes")
     before = judged(study_folder)
     changed = STUDY.replace("How witty", "How silly")
     folder("", lines=changed)
-    refused = guard_eval("judge", "s", "--yes").refused()
+    refused = judge_command("--yes").refused()
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
     assert f"'wit' was asked as {was}, and is now {now}. Undo the change, or define" in refused
     assert len(server.asks) == 4
@@ -234,4 +236,4 @@ def test_criterion_with_verdicts_cannot_be_reworded(folder, guard_eval, server, 
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     folder('name = "again"\n', lines=other)
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    assert "4 judged" in judge_command("--yes").out

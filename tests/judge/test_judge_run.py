@@ -19,6 +19,7 @@ import sqlalchemy
 from databases import read_all_rows
 from fake_openai import make_chat_answer, make_error, make_verdict
 from judge_requests import count_judged_presentations, end_leases, read_spending
+from refusals import expect_refusal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -107,7 +108,7 @@ def test_server_errors_never_exceed_the_budget(run, store, pairs, server, budget
 @pytest.mark.parametrize("batch", [False, True])
 def test_used_up_budget_ends_the_run_and_can_be_raised(run, store, pairs, batch):
     pairs(3)
-    with pytest.raises(StudyError, match=r"the budget of \$0.011 is used up"):
+    with expect_refusal(r"the budget of \$0.011 is used up"):
         run(batch=batch, budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
     spent, done = read_spending(store), count_judged_presentations(store)
     assert spent.usd + spent.held_usd <= 0.011
@@ -125,14 +126,14 @@ def test_question_that_waits_for_budget_is_not_forgotten(run, store, judge, pair
     server.act = make_verdict
     spent = read_spending(store)
     for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
-        with pytest.raises(StudyError, match="is used up"):
+        with expect_refusal("is used up"):
             run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
 def test_unexpectedly_high_cost_ends_a_run_with_budget(run, store, pairs, server):
     pairs(3)
     server.act = lambda ask: make_verdict(ask, tokens=(100, 10_000))
-    with pytest.raises(StudyError, match=r"a response cost \$0.0802, but at most"):
+    with expect_refusal(r"a response cost \$0.0802, but at most"):
         run(budget_usd=1)
     assert len(server.asks) == 1
     reporter = Mock()
@@ -252,7 +253,7 @@ def test_lease_that_cannot_be_renewed_ends_the_run(*, run, store, pairs, databas
         return make_verdict(ask, delay=1.0)
 
     server.act = act
-    with pytest.raises(StudyError, match=r"another program has locked .* for .*, so no more requests are"):
+    with expect_refusal(r"another program has locked .* for .*, so no more requests are"):
         run(concurrency=1)
     assert (len(server.asks), read_spending(store).answers) == (1, 1)
     locked.close()
@@ -337,7 +338,7 @@ def test_runs_wait_for_money_that_another_run_reserved(run, store, database, pai
 
 def test_budget_needs_a_price(run, pairs):
     pairs(1)
-    with pytest.raises(StudyError, match="--budget cannot be guaranteed"):
+    with expect_refusal("--budget cannot be guaranteed"):
         run(price=Price(online=None, batch=None, source="", assumed=True), budget_usd=1)
 
 
@@ -460,7 +461,7 @@ def test_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     pairs(1)
     raters.get_or_add_rater(store, judge.rater_name, "model")
     raters.decide_about_rater(store, judge.rater_name, "revoke", by="owner")
-    with pytest.raises(StudyError, match="is revoked or excluded"):
+    with expect_refusal("is revoked or excluded"):
         run()
     assert server.asks == []
 

@@ -82,7 +82,7 @@ def ignore_ctrl_c():
     ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, ignore_ctrl_c)]
 )
 def test_stopped_run_stores_the_answers_in_flight(
-    *, start, free, server, guard_eval, opened, number, code, before
+    *, start, free, server, judge_command, opened, number, code, before
 ):
     process = start(before)
     wait_for_17(server, process)
@@ -99,7 +99,7 @@ def test_stopped_run_stores_the_answers_in_flight(
     assert count_judged_presentations(opened) == 17
     spend = read_spending(opened)
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (17, 0, 0, 0)
-    assert guard_eval("judge", "s", "--yes").code == 0
+    assert judge_command("--yes").code == 0
     assert server.times_paid == {1}
     assert count_judged_presentations(opened) == 2 * PAIRS
 

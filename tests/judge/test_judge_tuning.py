@@ -1,11 +1,11 @@
 """Tuning by a judge: the setting with the highest win share against the baseline is chosen."""
 
-import json
 import re
 from unittest.mock import Mock
 
 import pytest
 from fake_openai import make_verdict
+from read_files import write_json_lines
 
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
@@ -37,12 +37,12 @@ def folder(tmp_path):
     tables = [SETTINGS]
     for number, (name, word) in enumerate(TEXTS.items()):
         lines = [{"id": f"p{n}", "text": f"{word} text {n} of {number}"} for n in range(5)]
-        (folder / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_json_lines(folder / f"{number}.jsonl", lines)
         setting_of = 'setting_of = "top_p"\n' * (name != "plain")
         tables.append(f'[[system]]\nname = "{name}"\nfile = "{number}.jsonl"\n{setting_of}')
     (folder / "study.toml").write_text("".join(tables))
     prompts = [{"id": f"p{n}", "dataset": "d", "prompt": f"Prompt {n}"} for n in range(5)]
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in prompts))
+    write_json_lines(folder / "prompts.jsonl", prompts)
     return folder
 
 
@@ -52,7 +52,7 @@ def prefer_good_texts(ask):
 
 
 @pytest.mark.parametrize("design", ["fixed", "candidate"])
-def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch, design):
+def test_judge_tunes_by_win_share(*, folder, judge_command, guard_eval, server, monkeypatch, design):
     """Three settings on three prompts in both orders give 18 questions. Win shares are 0, 100 and 50 %."""
     server.act = prefer_good_texts
     (folder / "study.toml").write_text(
@@ -61,14 +61,14 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch, desig
     first = guard_eval("measure", "s", "--tune")
     assert "9 judgments of settings against the baseline are missing" in first.out
     assert "guard-eval judge s --tune" in first.out
-    assert "run: guard-eval measure s --tune" not in guard_eval("judge", "s", "--tune", "--dry-run").out
+    assert "run: guard-eval measure s --tune" not in judge_command("--tune", "--dry-run").out
     questions = []
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdin.isatty", lambda: True)
         patch.setattr("guard_eval.progress.confirm", lambda question: not questions.append(question))
-        assert "18 judged" in guard_eval("judge", "s", "--tune", "--budget", "1").out
+        assert "18 judged" in judge_command("--tune", "--budget", "1").out
     assert questions == ["Send 18 requests, for never more than $1.00 over all runs with --tune?"]
-    assert "guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--dry-run").out
+    assert "guard-eval measure s --tune" in judge_command("--tune", "--dry-run").out
     chosen = guard_eval("measure", "s", "--tune")
     assert chosen.code == 0, chosen
     assert re.search(r"top_p\(p=0\.95\) +0\.\d+ +50\.00 ", chosen.out)
@@ -79,21 +79,21 @@ def test_judge_tunes_by_win_share(folder, guard_eval, server, monkeypatch, desig
     assert study.settings.pairs.compare == [["plain", "top_p(p=0.9)"]]
     assert "2 pairs, 2 new" in guard_eval("pair", "s").out  # their verdicts are in another database
     # The 18 requests of the tuning do not count in this budget.
-    assert "4 judged" in guard_eval("judge", "s", "--yes", "--budget", "0.093").out
+    assert "4 judged" in judge_command("--yes", "--budget", "0.093").out
 
 
-def test_tuning_is_unfinished_if_all_judges_fail(folder, guard_eval, monkeypatch):
+def test_tuning_is_unfinished_if_all_judges_fail(folder, judge_command, guard_eval, monkeypatch):
     guard_eval("measure", "s", "--tune")
     monkeypatch.setattr("judge.command.preview_judge", Mock(side_effect=StudyError("no such judge")))
     for option in ("--dry-run", "--yes"):
-        ran = guard_eval("judge", "s", "--tune", option)
+        ran = judge_command("--tune", option)
         assert (ran.code, "no such judge" in ran.err) == (2, True)
         assert "measure s --tune" not in ran.out
 
 
-def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, guard_eval):
-    assert "run: guard-eval measure s --tune" in guard_eval("judge", "s", "--tune", "--yes").refused()
+def test_tuning_with_a_judge_needs_a_rule_and_pairs(folder, judge_command):
+    assert "run: guard-eval measure s --tune" in judge_command("--tune", "--yes").refused()
     assert not (folder / "tuning.db").exists()
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('maximize = "judge"', 'maximize = "diversity"'))
-    assert "does not name judge; leave --tune out" in guard_eval("judge", "s", "--tune").refused()
+    assert "does not name judge; leave --tune out" in judge_command("--tune").refused()

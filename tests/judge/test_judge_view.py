@@ -9,8 +9,8 @@ import pytest
 from app_study import chromium, shared_browser  # noqa: F401
 from fake_openai import make_answer, make_error
 from local_server import Response
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
@@ -57,7 +57,7 @@ def test_page_has_every_exchange_and_no_method_name(judged, store, judge, tmp_pa
     for _ in range(2):
         assert write_judge_exchanges_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     (tmp_path / "own.html").write_text("<!doctype html>\n<p>mine", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"own.html exists, and is no earlier result"):
+    with expect_refusal(r"own.html exists, and is no earlier result"):
         write_judge_exchanges_page(store, judges, tmp_path / "own.html", seed=11)
     page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24

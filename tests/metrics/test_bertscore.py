@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from refusals import expect_refusal
 from small_tokenizers import MARKS, marked_words_of
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
@@ -16,7 +17,6 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from guard_eval.errors import StudyError
 from guard_eval.metrics.scorers.bertscore import compute_bertscores, find_default_layer
 
 pytestmark = pytest.mark.slow
@@ -112,9 +112,7 @@ def test_texts_without_a_word_have_no_bertscore(bert, nothing, capfd):
 
 def test_bertscore_refuses_missing_layers(bert):
     for layer in (-1, 4):
-        with pytest.raises(
-            StudyError, match=f"layer {layer}, because the model has 3 layers; .* from 0 to 3"
-        ):
+        with expect_refusal(f"layer {layer}, because the model has 3 layers; .* from 0 to 3"):
             score_texts(bert, word_level(), layer=layer)
 
 
@@ -123,9 +121,7 @@ def test_default_layer_equals_the_authors_table():
     for name in ("roberta-large", "FacebookAI/roberta-large", "/models/roberta-large/"):
         assert find_default_layer(name) == 17
     for name in ("./mine", "xlm-roberta-large"):
-        with pytest.raises(
-            StudyError, match=rf"the model '{name}' .* not known; set metrics\.bertscore_layer"
-        ):
+        with expect_refusal(rf"the model '{name}' .* not known; set metrics\.bertscore_layer"):
             find_default_layer(name)
     theirs = pytest.importorskip("bert_score.utils", reason="bert-score is not installed").model2layers
     assert theirs["roberta-large"] == 17

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from command_line import run_code
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.metrics.scoring_models import TABLE, MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 
@@ -61,10 +61,10 @@ def test_stopped_scoring_continues(tmp_path):
 
 def test_error_names_an_unusable_score_file(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
-    with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):
+    with expect_refusal(r"scores\.sqlite.*remove the file"):
         ScoreCache(tmp_path / "scores.sqlite")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match=r"the file of stored scores .* cannot be used"):
+    with expect_refusal(r"the file of stored scores .* cannot be used"):
         ScoreCache(tmp_path / "file" / "scores.sqlite")
 
 
@@ -80,5 +80,5 @@ def test_score_file_of_a_stranger_is_refused(tmp_path, change):
     path = tmp_path / "scores.sqlite"
     with closing(sqlite3.connect(path)) as database:
         database.executescript(change)
-    with pytest.raises(StudyError, match="cannot be used"), closing(ScoreCache(path)) as cache:
+    with expect_refusal("cannot be used"), closing(ScoreCache(path)) as cache:
         cache.read_values(["a"])

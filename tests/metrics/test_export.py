@@ -117,20 +117,19 @@ def test_tables_shorten_very_long_names():
     assert name == "x" * 79 + "…"
 
 
-SHOWN = [
-    ("diversity", 92.861, "92.86"),
-    ("coherence", -2.4349, "−2.43"),
-    ("coherence", -0.001, "0.00"),
-    ("words", 175.64535768645356, "175.6"),
-    ("tokens_per_second", 1234.5678, "1235"),
-    ("diversity", None, "–"),
-]
-
-
-def test_values_have_the_decimals_of_their_metric():
-    assert [format_value(metric, value) for metric, value, _ in SHOWN] == [
-        formatted for _, _, formatted in SHOWN
-    ]
+@pytest.mark.parametrize(
+    ("metric", "value", "formatted"),
+    [
+        ("diversity", 92.861, "92.86"),
+        ("coherence", -2.4349, "−2.43"),
+        ("coherence", -0.001, "0.00"),
+        ("words", 175.64535768645356, "175.6"),
+        ("tokens_per_second", 1234.5678, "1235"),
+        ("diversity", None, "–"),
+    ],
+)
+def test_values_have_the_decimals_of_their_metric(metric, value, formatted):
+    assert format_value(metric, value) == formatted
 
 
 def test_scores_closest_to_human_equal_the_papers_bold_scores():

@@ -7,9 +7,9 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from refusals import expect_refusal
 from texts_measured import generation, measured, score_of
 
-from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
 from guard_eval.metrics.inference import EQUAL_SCORES
 from guard_eval.metrics.measurement import MODULES
@@ -235,5 +235,5 @@ def test_measure_refuses_bad_input():
         (TWO, "beam", r"the baseline 'beam\(beams=5\)' has no texts; choose one of: guard"),
         ([], None, "no texts"),
     ):
-        with pytest.raises(StudyError, match=says):
+        with expect_refusal(says):
             measured(texts, baseline=baseline)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 from read_files import read_csv
+from refusals import expect_refusal
 
 from analysis.monitor.status import read_status
 from analysis.reports.command import report
-from guard_eval.errors import StudyError
 from guard_eval.metrics.command import measure
 from guard_eval.records import PEOPLE
 from guard_eval.store import Store, handout, raters, verdicts
@@ -66,6 +66,10 @@ def opened(folder, *overrides):
     return Study.open(folder, overrides)
 
 
+def tune(folder, *overrides):
+    return measure(opened(folder, *overrides), tune=True)
+
+
 def rate(study):
     with Store.open(study.database, declared=study.declared) as store:
         ada = raters.get_or_add_rater(store, "Ada", "person")
@@ -78,18 +82,17 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
     folder, new_study = study()
     assert new_study.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
     assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
-    with pytest.raises(
-        StudyError,
-        match=r"no setting is chosen yet by the rule in \[tuning\]; run: guard-eval measure .* --tune",
+    with expect_refusal(
+        r"no setting is chosen yet by the rule in \[tuning\]; run: guard-eval measure .* --tune"
     ):
         pair(opened(folder))
-    with pytest.raises(StudyError, match="no setting is chosen yet"):
+    with expect_refusal("no setting is chosen yet"):
         measure(opened(folder))
     status = read_status(folder, ())
     assert "nothing is chosen" in str(status.lines)
     assert [command for command in status.next if " measure " in command] == [status.next[0]]
     assert status.next[0].endswith(" --tune")
-    result = measure(opened(folder), tune=True)
+    result = tune(folder)
     assert result.lines[0] == "top_p: top_p(0.9) was chosen"
     assert [command.split()[1] for command in result.next] == ["pair"]  # files have all texts
     assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
@@ -108,7 +111,7 @@ def test_tuning_chooses_settings_of_texts_in_a_file(study):
 
 def test_an_unknown_column_is_refused_before_the_rating(study):
     folder, _ = study(rule="")
-    with pytest.raises(StudyError, match="by genre: no prompt and no trace has this column"):
+    with expect_refusal("by genre: no prompt and no trace has this column"):
         pair(opened(folder, 'analysis.by=["genre"]'))
     assert not (folder / "study.db").exists()
     pair(opened(folder, 'analysis.by=["prompt_length"]'))
@@ -117,14 +120,14 @@ def test_an_unknown_column_is_refused_before_the_rating(study):
 def test_tuning_replaces_no_other_file(study):
     folder, _ = study()
     (folder / "tuning.csv").write_text("prompt,text\nOnce,mine\n", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"tuning.csv exists, and is no earlier result"):
-        measure(opened(folder), tune=True)
+    with expect_refusal(r"tuning.csv exists, and is no earlier result"):
+        tune(folder)
     assert (folder / "tuning.csv").read_text(encoding="utf-8").endswith("mine\n")
 
 
 def test_added_prompts_do_not_change_the_tuning_prompts(study):
     folder, _ = study()
-    before = measure(opened(folder), tune=True).next
+    before = tune(folder).next
     chose = opened(folder).choice.prompts
     path = folder / "prompts.jsonl"
     more = "".join(f'{{"id": "new {n}", "dataset": "prompts", "prompt": "More {n}"}}\n' for n in range(60))
@@ -142,7 +145,7 @@ def test_a_repeated_prompt_counts_once_in_tuning(study, number, chosen, count):
         row | {"id": f"{name}{row['id']}", "prompt": f"{row['prompt']} "} for name in "ab" for row in rows
     ]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, *repeats]))
-    measure(opened(folder), tune=True)
+    tune(folder)
     choosing, compared = split_prompts_for_tuning(opened(folder))
     words = {prompt.text.strip() for prompt in choosing}
     assert len(choosing) == len(words) == chosen
@@ -152,10 +155,8 @@ def test_a_repeated_prompt_counts_once_in_tuning(study, number, chosen, count):
 
 def test_a_strategy_without_a_valid_setting_is_named(study):
     folder, _ = study(RULE.replace("10", "9"))
-    with pytest.raises(
-        StudyError, match="no setting of top_p has a score of diversity and words <= 9; change"
-    ):
-        measure(opened(folder), tune=True)
+    with expect_refusal("no setting of top_p has a score of diversity and words <= 9; change"):
+        tune(folder)
     assert not (folder / "tuning.json").exists()
     assert (folder / "tuning.csv").exists()
 
@@ -166,39 +167,39 @@ def test_pairs_with_tuning_prompts_are_refused(study):
     (folder / "study.toml").write_text(text.replace(RULE, "").replace('"top_p"]]', '"top_p(0.9)"]]'))
     assert pair(opened(folder)).count == 40
     (folder / "study.toml").write_text(text)
-    measure(opened(folder), tune=True)
-    with pytest.raises(StudyError, match=r"30 of 40 pairs .*\[tuning\](?s:.*)--redraw"):
+    tune(folder)
+    with expect_refusal(r"30 of 40 pairs .*\[tuning\](?s:.*)--redraw"):
         pair(opened(folder))
     assert pair(opened(folder), redraw=True).count == 10
 
 
 def test_too_many_tuning_prompts_are_refused(study):
     folder, _ = study(RULE.replace("30", "40"))
-    with pytest.raises(StudyError, match=r"tuning.prompts = 40 leaves no prompts of prompts to compare"):
-        measure(opened(folder), tune=True)
+    with expect_refusal(r"tuning.prompts = 40 leaves no prompts of prompts to compare"):
+        tune(folder)
     assert "leaves no prompts" in str(read_status(folder, ()).lines)
 
 
 def test_a_changed_rule_or_text_needs_a_new_choice(study):
     folder, _ = study()
-    measure(opened(folder), tune=True)
-    with pytest.raises(StudyError, match="no setting is chosen yet by the rule"):
+    tune(folder)
+    with expect_refusal("no setting is chosen yet by the rule"):
         pair(opened(folder, "tuning.where=[]"))
     [path] = folder.glob("texts/*0.7*")
     path.write_text(path.read_text().replace("a1 ", "z1 ").replace("a2 ", "z2 ").replace("a3 ", "z3 "))
-    with pytest.raises(StudyError, match=r"the texts that chose the settings, or tuning\.json, have changed"):
+    with expect_refusal(r"the texts that chose the settings, or tuning\.json, have changed"):
         pair(opened(folder))
-    measure(opened(folder), tune=True)
+    tune(folder)
     assert pair(opened(folder)).count == 10
     path = folder / "tuning.json"
     path.write_text(path.read_text().replace('"chosen": "top_p(0.9)"', '"chosen": "top_p(0.7)"'))
-    with pytest.raises(StudyError, match=r"or tuning\.json, have changed"):
+    with expect_refusal(r"or tuning\.json, have changed"):
         pair(opened(folder))
 
 
 def test_a_tuning_choice_cannot_change_after_a_verdict(study):
     folder, _ = study()
-    measure(opened(folder), tune=True)
+    tune(folder)
     before = opened(folder)
     pair(before)
     rate(before)
@@ -207,12 +208,12 @@ def test_a_tuning_choice_cannot_change_after_a_verdict(study):
     measure(before, tune=True)
     assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
     changed = ('tuning.where=["diversity <= 50"]',)
-    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
-        measure(opened(folder, *changed), tune=True)
+    with expect_refusal("already has verdicts for another choice of settings"):
+        tune(folder, *changed)
     assert (folder / "tuning.csv").read_bytes() == table
     (folder / "tuning.json").unlink()
-    with pytest.raises(StudyError, match="already has verdicts for another choice of settings"):
-        measure(opened(folder, *changed), tune=True)
+    with expect_refusal("already has verdicts for another choice of settings"):
+        tune(folder, *changed)
     assert not (folder / "tuning.json").exists()
     edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
     after = opened(folder)
@@ -231,7 +232,7 @@ def test_a_tuning_choice_cannot_change_after_a_verdict(study):
 def test_p_value_is_corrected_if_test_prompts_chose_settings(study):
     """If all prompts chose the settings, each test is corrected for the choice of the best of three."""
     folder, _ = study(RULE.replace("30", "0"))
-    result = measure(opened(folder), tune=True)
+    result = tune(folder)
     assert any("The prompts that chose the settings also test them" in line for line in result.warnings)
     tuned = opened(folder)
     assert pair(tuned).count == 40
@@ -264,7 +265,7 @@ def test_tuning_needs_a_rule(study, tmp_path):
         (opened(folder), "has no table .tuning."),
         (tmp_path / "texts.csv", "name its folder"),
     ):
-        with pytest.raises(StudyError, match=named):
+        with expect_refusal(named):
             measure(source, tune=True)
-    with pytest.raises(StudyError, match="leave --metrics and --baseline out"):
+    with expect_refusal("leave --metrics and --baseline out"):
         measure(opened(folder), tune=True, baseline="plain")

@@ -4,8 +4,6 @@ A test of a claim uses the fixture `claim`. Its docstring quotes the claim, with
 asserts the finding, also if the claim does not hold. `docs/errata.md` has an entry for each claim.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections import Counter
@@ -26,22 +24,22 @@ class Claim:
         row: The claim's name; later also the outcome, the claim, the finding, and details.
     """
 
-    def __init__(self, name: str, words: str, entries: list[tuple[str, str]]) -> None:
+    def __init__(self, name, words, entries):
         self.row, self._words, self._entries = [name], words, entries
 
-    def holds(self, *facts: str) -> None:
+    def holds(self, *facts):
         """Record that the claim holds."""
         self._record(HOLDS, *facts)
 
-    def fails(self, *facts: str, quoted: str = "") -> None:
+    def fails(self, *facts, quoted=""):
         """Record that the claim does not hold; `quoted` has figures of other claims that its entry names."""
         self._record(FAILS, *facts, quoted=quoted)
 
-    def is_open(self, *facts: str) -> None:
+    def is_open(self, *facts):
         """Record that the published data cannot decide."""
         self._record(OPEN, *facts)
 
-    def _record(self, outcome: str, *texts: str, quoted: str = "") -> None:
+    def _record(self, outcome, *texts, quoted=""):
         self.row += [outcome, self._words, *texts]
         assert [recorded for recorded, _ in self._entries] == [outcome], (
             "docs/errata.md has one entry, of this outcome"
@@ -50,14 +48,14 @@ class Claim:
         assert not unfounded, "docs/errata.md has decimal numbers that the test does not find"
 
 
-def find_decimals(text: str) -> set[str]:
+def find_decimals(text):
     """Return the decimal numbers of a text, except those in code and links."""
     text = re.sub(r"`[^`]*`|\([^)]*\.(?:md|svg)\)", "", text)
     return set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
 
 
 @pytest.fixture(scope="session")
-def errata() -> list[tuple[str, str]]:
+def errata():
     """Return the outcome and the text of each entry and of each row of a table in docs/errata.md."""
     outcome, result = FAILS, []
     text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
@@ -69,7 +67,7 @@ def errata() -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def claim(request: pytest.FixtureRequest, errata: list[tuple[str, str]]) -> Claim:
+def claim(request, errata):
     """Return the recorder of this test's claim."""
     test = f"`{request.path.relative_to(ROOT).as_posix()}::{request.node.name}`"
     words = " ".join(request.function.__doc__.split())
@@ -78,26 +76,26 @@ def claim(request: pytest.FixtureRequest, errata: list[tuple[str, str]]) -> Clai
     return recorder
 
 
-def name_claim(test: pytest.Item) -> str:
+def name_claim(test):
     """Return the name of a test's claim in the printed table."""
     return test.name.removeprefix("test_").replace("_", "-")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--claims", action="store_true", help="print the paper's claims and what was found")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     for item in items:  # so that -k finds the names in the table
         if item.path.parent == Path(__file__).parent:
             item.extra_keyword_matches.add(name_claim(item))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter, config):
     """Print each claim with its outcome and finding, and the number of claims by outcome."""
     if not config.getoption("--claims", default=False):
         return
-    outcomes: Counter[str] = Counter()
+    outcomes = Counter()
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
         if report.when != "call" or "claim" not in dict(report.user_properties):
             continue

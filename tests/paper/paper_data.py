@@ -1,14 +1,11 @@
 """Data for checking claims: the paper's tables, counts of verdicts, and texts that are not shipped."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json
 from collections import Counter
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,48 +35,48 @@ class Counts:
     losses: int
 
     @property
-    def n(self) -> int:
+    def n(self):
         """Return the number of verdicts."""
         return self.wins + self.ties + self.losses
 
     @property
-    def share(self) -> float:
+    def share(self):
         """Return GUARD's tie-split win share in percent (`app:E`)."""
         return 100 * (self.wins + self.ties / 2) / self.n
 
     @property
-    def lead(self) -> float:
+    def lead(self):
         """Return wins less losses in percent of all verdicts."""
         return 100 * (self.wins - self.losses) / self.n
 
     @property
-    def p_value(self) -> float:
+    def p_value(self):
         """Return the exact binomial test's p-value, ties left out."""
         p_value = run_pooled_binomial_test(self.wins, self.losses).p
         assert p_value is not None
         return p_value
 
 
-def find_figures(label: str, **keys: str) -> list[Any]:
+def find_figures(label, **keys):
     """Return the figures of a table whose fields equal `keys`, in printed order."""
     rows = find_published_figures(label).itertuples(index=False, name="Figure")
     return [row for row in rows if all(getattr(row, key) == keys[key] for key in keys)]
 
 
-def find_figure(label: str, **keys: str) -> Any:
+def find_figure(label, **keys):
     """Return the only figure of a table whose fields equal `keys`."""
     (result,) = find_figures(label, **keys)
     return result
 
 
-def measure_distance_from_people(verdict: Any) -> float:
+def measure_distance_from_people(verdict):
     """Return the distance of a figure from people's figure in the main table; for MAUVE, from 100."""
     human = find_figure(MAIN, dataset=verdict.dataset, metric=verdict.metric, strategy="human")
     return round(abs(verdict.number - human.number), 6)
 
 
 @functools.cache
-def read_human_counts(criterion: str, dataset: str = "All") -> Counts:
+def read_human_counts(criterion, dataset="All"):
     """Return the human study's counts on a criterion, of one dataset or all."""
     rows = [
         (int(row["guard_wins"]), int(row["ties"]), int(row["acs_wins"]))
@@ -91,7 +88,7 @@ def read_human_counts(criterion: str, dataset: str = "All") -> Counts:
 
 
 @functools.cache
-def count_verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
+def count_verdict_patterns():
     """Count the published patterns of GPT-4's six verdicts over the 150 pairs.
 
     Returns:
@@ -103,9 +100,9 @@ def count_verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
     )
 
 
-def count_judge_verdicts(criterion: str, dataset: str = "All") -> Counts:
+def count_judge_verdicts(criterion, dataset="All"):
     """Return the counts of GPT-4's verdicts on one criterion, or on all six together ("overall")."""
-    result: Counter[int] = Counter()
+    result = Counter()
     for name, verdicts, pairs in count_verdict_patterns():
         if dataset in {"All", name}:
             for its_criterion, verdict in zip(CRITERIA, verdicts, strict=True):
@@ -113,12 +110,12 @@ def count_judge_verdicts(criterion: str, dataset: str = "All") -> Counts:
     return Counts(wins=result[1], ties=result[0], losses=result[-1])
 
 
-def name_counts(counts: Counts) -> dict[tuple[str, str], int]:
+def name_counts(counts):
     """Return counts by their names in a table: (strategy, "win" or "tie")."""
     return dict(zip([(GUARD, "win"), (GUARD, "tie"), (ACS, "win")], astuple(counts), strict=True))
 
 
-def read_published_lines(path: str, what: str) -> list[dict[str, str]]:
+def read_published_lines(path, what):
     """Return the lines of a JSONL file of published texts. Skip the test if the file is not here."""
     file = DATA / path
     if not file.is_file():
@@ -126,6 +123,6 @@ def read_published_lines(path: str, what: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _find_golden_file(name: str) -> list[dict[str, str]]:
+def _find_golden_file(name):
     with (GOLDEN / name).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))

@@ -3,14 +3,10 @@
 Exact on `Fraction`s. With ρ = 0 the entropies are uncorrelated.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
-Number = Fraction | float
 
-
-def compute_weights(t: int, decay: Number) -> list[Number]:
+def compute_weights(t, decay):
     """Return w_1 … w_t of `eq:hglob`, oldest first.
 
     >>> compute_weights(3, Fraction(1, 2))
@@ -21,7 +17,7 @@ def compute_weights(t: int, decay: Number) -> list[Number]:
     return [weight / total for weight in raw]
 
 
-def compute_variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> list[Number]:
+def compute_variances(steps, decay, correlation=Fraction(0)):
     """Return Var(H_glob,t) / σ² for t = 1 … `steps`.
 
     With S_t = H_t + λ S_{t−1}: Cov(S_t, H_t) = 1 + λρ Cov(S_{t−1}, H_{t−1}) and
@@ -30,7 +26,7 @@ def compute_variances(steps: int, decay: Number, correlation: Number = Fraction(
     >>> compute_variances(3, Fraction(1)) == [1, Fraction(1, 2), Fraction(1, 3)]
     True
     """
-    result: list[Number] = []
+    result = []
     variance = covariance = divisor = 0 * decay
     for _ in range(steps):
         variance = 1 + decay**2 * variance + 2 * decay * correlation * covariance
@@ -40,7 +36,7 @@ def compute_variances(steps: int, decay: Number, correlation: Number = Fraction(
     return result
 
 
-def compute_limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
+def compute_limit(decay, correlation=Fraction(0)):
     """Return the limit of `variances`: (1 − λ)/(1 + λ) · (1 + λρ)/(1 − λρ), and 0 for λ = 1.
 
     >>> compute_limit(Fraction(19, 20))
@@ -49,7 +45,7 @@ def compute_limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
     return (1 - decay) / (1 + decay) * (1 + decay * correlation) / (1 - decay * correlation)
 
 
-def compute_distance_limit(decay: Number) -> Number:
+def compute_distance_limit(decay):
     """Return the limit of E[(H_glob,t − H_t)²] / σ² for uncorrelated entropies: 2λ²/(1 + λ).
 
     The weight on H_t tends to 1 − λ and Σ w² to (1 − λ)/(1 + λ); (1 − w_t)² + Σ_{i<t} w_i² is then this.

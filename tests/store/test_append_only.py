@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from rating import claim_pair, invite_people, save_choice
+from rating import claim_pair, save_choice
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -82,8 +82,7 @@ def test_an_answered_request_cannot_be_changed(store):
 
 
 @pytest.mark.usefixtures("ann")
-def test_erasure_deletes_only_rows_of_that_person(store, plan):
-    (ben,) = invite_people(store, "Ben")
+def test_erasure_deletes_only_rows_of_that_person(store, ben, plan):
     presented = claim_pair(store, ben, plan)
     save_choice(store, ben, presented)
     raters.erase_rater(store, "Ann", "the owner", verdicts=True)

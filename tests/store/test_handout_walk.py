@@ -160,10 +160,9 @@ def test_slots_keep_their_sides_when_raters_leave_and_return(store, add_new_pair
 
 
 @pytest.mark.both_databases
-def test_a_late_verdict_on_a_complete_pair_is_surplus(store, clock, add_new_pairs, plan):
+def test_a_late_verdict_on_a_complete_pair_is_surplus(*, store, ann, ben, cem, clock, add_new_pairs, plan):
     """If the plan is reduced to one rater per pair, Ben's rated slot stays, although Ann's slot is first."""
     add_new_pairs(1, plan)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     (late,) = claim_pairs(store, ann, plan)
     save_choice(store, ben, claim_pairs(store, ben, plan)[0])
     clock.advance(hours=1)

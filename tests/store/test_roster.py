@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 from rating import count_side_leads, invite_people, rate_all_pairs
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import handout, raters, unblind
 from guard_eval.store.showings import roster
 from guard_eval.store.showings.roster import plan_roster
@@ -74,9 +74,8 @@ def test_roster_sides_stay_even_in_any_order_of_raters(store, add_new_pairs, pla
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
 
 
-def test_free_slots_balance_the_pairs_of_a_small_roster(store, add_new_pairs, plan):
+def test_free_slots_balance_the_pairs_of_a_small_roster(store, ann, ben, add_new_pairs, plan):
     add_new_pairs(6)
-    ann, ben = invite_people(store, "Ann", "Ben")
     assert roster.reserve_slots(store, ["Ann"], plan) == 6
     assert [len(rate_all_pairs(store, rater, plan)) for rater in (ben, ann)] == [6, 6]
     assert set(count_side_leads(store)[1].values()) == {0}
@@ -94,8 +93,8 @@ def test_an_impossible_roster_is_refused(store, add_new_pairs, plan):
         (["out"], None, "out: revoked or excluded, so they cannot rate"),
         (["Ann", "Ben"], 3, "one rater would get 4 pairs, but the quota is 3"),
     ):
-        with pytest.raises(StudyError, match=message):
+        with expect_refusal(message):
             roster.reserve_slots(store, names, replace(plan, quota=quota))
     roster.reserve_slots(store, ["Ann", "Ben"], plan)
-    with pytest.raises(StudyError, match="every pair was already shown or reserved"):
+    with expect_refusal("every pair was already shown or reserved"):
         roster.reserve_slots(store, ["Ann", "Ben"], plan)

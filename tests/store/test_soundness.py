@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rating import exclude_rater, include_rater, invite_people, rate_all_pairs
+from refusals import expect_refusal
 
 from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
@@ -142,7 +143,7 @@ def test_database_with_values_of_unknown_form_is_refused(rated, sql):
         db.execute("PRAGMA ignore_check_constraints = TRUE")
         db.execute("INSERT INTO setting VALUES ('erasing', '')")
         db.execute(sql)
-    with pytest.raises(StudyError, match="restore the original file"):
+    with expect_refusal("restore the original file"):
         Store.open(f"sqlite:///{rated}")
 
 
@@ -151,7 +152,7 @@ def test_damage_in_a_database_is_named_with_a_remedy(rated):
     rated.write_bytes(content.replace(b"astudy", b"xstudy"))
     assert rated.read_bytes() != content
     says = "is damaged: CHECK constraint failed in presentation; restore it from a copy"
-    with pytest.raises(StudyError, match=says), Store.open(f"sqlite:///{rated}"):
+    with expect_refusal(says), Store.open(f"sqlite:///{rated}"):
         raise ZeroDivisionError
 
 

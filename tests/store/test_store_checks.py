@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
 from factories import make_gold
 from rating import invite_people, rate_all_pairs, save_choice
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import (
     raters,
     unblind,
@@ -20,13 +19,12 @@ def is_gold(blind):
     return blind.prompt.startswith("A gold")
 
 
-def test_gold_pairs_are_excluded_from_results(store, make_pairs, add_new_pairs, plan, judge_all):
+def test_gold_pairs_are_excluded_from_results(*, store, ann, make_pairs, add_new_pairs, plan, judge_all):
     add_new_pairs(3)
     assert add_gold_pairs(store, make_gold(2)) == 2
     assert add_gold_pairs(store, make_gold(3)) == 1
     assert read_gold_pairs(store) == make_gold(3)
     assert read_pairs(store) == make_pairs(3)
-    (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 3  # the plan asks for no gold
     gold = replace(plan, gold_every=1)
     assert sum(map(is_gold, rate_all_pairs(store, ann, gold))) == 3
@@ -76,11 +74,10 @@ def test_repeats_come_later_with_the_sides_swapped(store, add_new_pairs, plan):
     assert len(unblind.read_tidy_rows(store)) == 40
 
 
-def test_progress_counts_gold_pairs_and_repeats(store, add_new_pairs, plan):
+def test_progress_counts_gold_pairs_and_repeats(store, ann, add_new_pairs, plan):
     add_new_pairs(12)
     add_gold_pairs(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
-    (ann,) = invite_people(store, "Ann")
     totals = {sum(count_rated_and_remaining_pairs(store, ann, every))}
     while presented := claim_pairs(store, ann, every):
         totals.add(sum(count_rated_and_remaining_pairs(store, ann, every)))
@@ -102,8 +99,8 @@ def test_changed_gold_pairs_are_refused(store, make_pairs, add_new_pairs):
         ({"pair": replace(entry.pair, text_a="new")}, "with another text_a"),
         ({"pair": make_pairs(1)[0]}, "is in the study with another expected"),
     ):
-        with pytest.raises(StudyError, match=message):
+        with expect_refusal(message):
             add_gold_pairs(store, [replace(entry, **wrong)])
-    with pytest.raises(StudyError, match="is in the study with another expected"):
+    with expect_refusal("is in the study with another expected"):
         add_pairs(store, [entry.pair])
     assert read_gold_pairs(store) == [entry]

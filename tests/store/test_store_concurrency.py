@@ -10,7 +10,7 @@ import pytest
 from rating import invite_people, rate_all_pairs, save_choice
 from sqlalchemy import text
 
-from guard_eval.store import Store, handout, raters
+from guard_eval.store import Store, handout
 from guard_eval.store.pairs import add_pairs, read_pairs
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
@@ -108,9 +108,8 @@ def test_a_late_and_a_new_verdict_never_both_count(store, add_new_pairs, single_
     assert len(read_tidy_rows(store, include_surplus=True)) == 25 + taken
 
 
-def test_a_rater_in_many_tabs_gets_one_pair(store, add_new_pairs, plan):
+def test_a_rater_in_many_tabs_gets_one_pair(store, ann, add_new_pairs, plan):
     add_new_pairs(10)
-    ann, _ = raters.invite_rater(store, "Ann")
     claimed = run_at_once([lambda: handout.claim_pairs(store, ann, plan) for _ in range(8)])
     assert len({blind[0].presentation for blind in claimed}) == 1
     presented = claimed[0][0]

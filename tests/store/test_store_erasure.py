@@ -9,8 +9,8 @@ from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rating import claim_pair, include_rater, invite_people, rate_all_pairs, save_choice
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import (
     Store,
     handout,
@@ -69,16 +69,15 @@ def test_erase_deletes_identity_and_keeps_verdicts(store, add_new_pairs, plan):
     # who comes with the id again is known and let in no more, as a revoked rater is
     for browser in ("b", "another"):
         assert enrol_rater(store, ADA, "prolific", plan, browser_secrets=[browser]) == Enrolment()
-    with pytest.raises(StudyError, match="was erased, which cannot be undone"):
+    with expect_refusal("was erased, which cannot be undone"):
         include_rater(store, new)
-    with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
+    with expect_refusal("no rater named 'Ada Lovelace'"):
         erase_rater(store, "Ada Lovelace", "owner")
 
 
 @pytest.mark.both_databases
-def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
+def test_erase_can_delete_verdicts_and_free_pairs(store, ben, add_new_pairs, plan):
     add_new_pairs(4)
-    (ben,) = invite_people(store, "Ben")
     single_plan = replace(plan, slots=1)
     leave_traces(store, single_plan)
     assert handout.claim_pairs(store, ben, single_plan) == []
@@ -88,9 +87,8 @@ def test_erase_can_delete_verdicts_and_free_pairs(store, add_new_pairs, plan):
     assert len(rate_all_pairs(store, ben, single_plan)) == 4
 
 
-def test_erasing_a_rater_opens_no_slots_beyond_the_plan(store, add_new_pairs, plan):
+def test_erasing_a_rater_opens_no_slots_beyond_the_plan(*, store, ann, ben, cem, add_new_pairs, plan):
     add_new_pairs(1)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
         rate_all_pairs(store, who, plan)
     single_plan = replace(plan, slots=1)
@@ -134,7 +132,7 @@ def test_erase_is_refused_while_another_program_reads(tmp_path, make_pairs, plan
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("guard_eval.store.database.BUSY_SECONDS", 0.1)
             with (
-                pytest.raises(StudyError, match=r"database's files still contain deleted data|locked"),
+                expect_refusal(r"database's files still contain deleted data|locked"),
                 Store.open(f"sqlite:///{file}") as other,
             ):
                 erase_rater(other, "Ada Lovelace", "owner")
@@ -163,7 +161,7 @@ def test_erase_reports_data_that_postgresql_keeps(
             db.exec_driver_sql(f"SELECT count(*) FROM {table}")
         with (
             Store.open(url) as store,
-            pytest.raises(StudyError, match=r"database's files still contain deleted data"),
+            expect_refusal(r"database's files still contain deleted data"),
         ):
             erase_rater(store, "Ada Lovelace", "owner")
     with Store.open(postgres_url) as store:

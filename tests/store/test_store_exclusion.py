@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 from rating import claim_pair, exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import notes, verdicts
 from guard_eval.store.handout import claim_pairs, count_rated_and_remaining_pairs
 from guard_eval.store.raters import (
@@ -27,8 +27,7 @@ def ann(store, add_new_pairs, single_plan):
     return who
 
 
-def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ann, single_plan):
-    (ben,) = invite_people(store, "Ben")
+def test_excluding_a_rater_drops_verdicts_and_frees_slots(store, ben, ann, single_plan):
     assert claim_pairs(store, ben, single_plan) == []
     exclude_rater(store, "Ann")
     assert read_tidy_rows(store) == []
@@ -55,8 +54,7 @@ def test_an_excluded_rater_can_save_but_gets_no_pairs(store, add_new_pairs, plan
     assert [row.surplus for row in read_tidy_rows(store, include_excluded=True)] == [False]
 
 
-def test_an_included_rater_regains_free_slots(store, ann, single_plan):
-    (ben,) = invite_people(store, "Ben")
+def test_an_included_rater_regains_free_slots(store, ben, ann, single_plan):
     before = {row.pair_id for row in read_tidy_rows(store)}
     exclude_rater(store, "Ann")
     save_choice(store, ben, claim_pair(store, ben, single_plan))
@@ -81,7 +79,7 @@ def test_impossible_exclusions_and_inclusions_are_refused(store):
         ("Out", "exclude", "why", "who", "'Out' is already excluded"),
         ("Ann", "include", "why", "who", "'Ann' may already rate"),
     ):
-        with pytest.raises(StudyError, match=message):
+        with expect_refusal(message):
             decide_about_rater(store, name, decision, by=person, reason=reason)
     assert len(read_tidy_rows(store)) == 2
     assert len(notes.read_notes(store)) == 1
@@ -114,13 +112,13 @@ def test_a_revoked_rater_cannot_sign_in(store, add_new_pairs, plan):
     presented = claim_pair(store, ann, plan)
     save_choice(store, ann, presented)
     decide_about_rater(store, "Ann", "revoke", by="owner")
-    with pytest.raises(StudyError, match="'Ann' is already revoked"):
+    with expect_refusal("'Ann' is already revoked"):
         decide_about_rater(store, "Ann", "revoke", by="owner")
     assert len(notes.read_notes(store, kind="revoke")) == 1
     assert find_rater_by_token(store, token) is None
     assert claim_pairs(store, ann, plan) == []
     assert count_rated_and_remaining_pairs(store, ann, plan) == (1, 0)
-    with pytest.raises(StudyError, match="'Ann' is revoked"):
+    with expect_refusal("'Ann' is revoked"):
         save_choice(store, ann, presented, "B")
     assert verdicts.read_current_choices(store, presented.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in read_tidy_rows(store)] == ["Ann"]

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from rating import claim_pair, exclude_rater, invite_people, rate_all_pairs, save_choice
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import notes, raters, unblind, verdicts
 from guard_eval.store.handout import (
     SPARE_SKIPS,
@@ -37,9 +37,8 @@ def one_pair(store, add_new_pairs):
     return invite_people(store, "Ann", "Ben", "Eve")
 
 
-def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, add_new_pairs, plan):
+def test_a_rater_sees_every_pair_once_in_seeded_order(*, store, ann, ben, make_pairs, add_new_pairs, plan):
     add_new_pairs(9)
-    ann, ben = invite_people(store, "Ann", "Ben")
     ann_saw = list_prompts(rate_all_pairs(store, ann, plan))
     assert sorted(ann_saw) == sorted(pair.prompt for pair in make_pairs(9)) != ann_saw
     assert claim_pairs(store, ann, plan) == []
@@ -48,10 +47,9 @@ def test_a_rater_sees_every_pair_once_in_seeded_order(store, make_pairs, add_new
     assert ben_saw != ann_saw
 
 
-def test_people_rate_a_sample_and_a_judge_rates_all(store, make_pairs, plan, judge_all):
+def test_people_rate_a_sample_and_a_judge_rates_all(*, store, ann, ben, cem, make_pairs, plan, judge_all):
     add_pairs(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     sample = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     assert count_rated_and_remaining_pairs(store, ann, plan) == (0, 3)
     assert roster.reserve_slots(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add_rater(store, "SIMULATED", "simulated")
@@ -120,9 +118,8 @@ def test_progress_counts_rated_and_remaining_pairs(store, add_new_pairs, plan):
     assert count_rated_and_remaining_pairs(store, eve, plan) == (0, 2)
 
 
-def test_a_slot_lost_to_another_rater_uses_no_quota(store, add_new_pairs, plan, clock):
+def test_a_slot_lost_to_another_rater_uses_no_quota(*, store, ann, ben, add_new_pairs, plan, clock):
     add_new_pairs(2)
-    ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
     lost = claim_pairs(store, ann, single_plan)
     clock.advance(hours=1)
@@ -158,9 +155,8 @@ def test_a_renewed_lease_never_ends_earlier(store, one_pair, single_plan, clock,
     assert split_raters_by_surplus(store) == (["Ann"], [])
 
 
-def test_lost_pairs_return_to_a_rater_only_within_the_quota(store, add_new_pairs, plan, clock):
+def test_lost_pairs_return_to_a_rater_only_within_the_quota(*, store, ann, ben, add_new_pairs, plan, clock):
     add_new_pairs(2)
-    ann, ben = invite_people(store, "Ann", "Ben")
     single_plan = replace(plan, slots=1, quota=1)
     lost = claim_pair(store, ann, single_plan)
     clock.advance(hours=1)
@@ -217,17 +213,16 @@ def test_a_skip_needs_a_reason_and_an_unrated_pair(store, one_pair, plan):
         (ann, [], "a reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
-        with pytest.raises(StudyError, match=message):
+        with expect_refusal(message):
             skip_presentation(store, presented.presentation, reasons, rater=who)
     save_choice(store, ann, presented)
-    with pytest.raises(StudyError, match="is already rated; change its verdict"):
+    with expect_refusal("is already rated; change its verdict"):
         skip_presentation(store, presented.presentation, ["unreadable"], rater=ann)
     assert notes.read_notes(store) == []
 
 
-def test_a_rater_cannot_skip_everything(store, add_new_pairs, plan):
+def test_a_rater_cannot_skip_everything(store, ann, add_new_pairs, plan):
     add_new_pairs(20)
-    (ann,) = invite_people(store, "Ann")
     for _ in range(SPARE_SKIPS):
         skip_next_pair(store, ann, plan)
     presented = claim_pair(store, ann, plan)
@@ -252,9 +247,8 @@ def test_a_pair_skipped_by_three_raters_is_closed(store, add_new_pairs, plan):
     assert len(claim_pairs(store, last, plan)) == 1
 
 
-def test_a_pair_skipped_in_a_roster_goes_to_another_rater(store, add_new_pairs, plan):
+def test_a_pair_skipped_in_a_roster_goes_to_another_rater(*, store, ann, ben, cem, add_new_pairs, plan):
     add_new_pairs(8)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     roster.reserve_slots(store, ["Ann", "Ben"], plan)
     skip_next_pair(store, ann, plan)
     for who in (ann, ben, cem):

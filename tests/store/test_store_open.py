@@ -5,6 +5,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from refusals import expect_refusal
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
@@ -96,7 +97,7 @@ def test_missing_rights_in_postgresql_are_explained(postgres_server, postgres_ur
     Store.open(postgres_url, create=True).close()
     monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
     says = "read-only transaction; connect to the primary server"
-    with Store.open(postgres_url) as store, pytest.raises(StudyError, match=says):
+    with Store.open(postgres_url) as store, expect_refusal(says):
         add_pairs(store, make_pairs(1))
 
 
@@ -137,7 +138,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
         with store.engine.connect() as opened:
             pages = opened.exec_driver_sql("PRAGMA page_count").scalar_one()
             opened.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StudyError, match="disk is full; free some space, then try again"):
+        with expect_refusal("disk is full; free some space, then try again"):
             add_pairs(store, make_pairs(1000))
         assert read_pairs(store) == make_pairs(1)
 

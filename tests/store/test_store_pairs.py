@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import claim_pair, invite_people, save_choice
+from rating import claim_pair, save_choice
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
-from guard_eval.records import Pair, make_content_id
+from guard_eval.records import make_content_id
 from guard_eval.store import handout, raters, unblind, verdicts
 from guard_eval.store.pairs import add_pairs, explain_why_pairs_cannot_change, read_pairs
 from guard_eval.store.showings import roster
 
 
-def replace_texts_and_names(pair: Pair, text: str) -> Pair:
+def replace_texts_and_names(pair, text):
     changed = replace(pair, prompt=text, text_a=text, text_b=text + "!")
     return replace(changed, dataset=text[:1000], prompt_id=text[:1000], id=make_content_id(text))
 
@@ -27,7 +27,7 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     add_pairs(store, old)
     roster.reserve_slots(store, ["Ann", "Bob"], plan)
     handout.claim_pairs(store, ann, plan, limit=2)
-    with pytest.raises(StudyError, match="cannot be drawn again: a rater has a pair open, until"):
+    with expect_refusal("cannot be drawn again: a rater has a pair open, until"):
         add_pairs(store, new, replace_all=True)
     assert read_pairs(store) == old
     clock.advance(minutes=31)
@@ -41,27 +41,25 @@ def test_pairs_can_be_redrawn_before_verdicts(store, make_pairs, plan, clock):
     assert all("new" in (pair.text_a, pair.text_b) for pair in presented)
 
 
-def test_pairs_cannot_be_redrawn_after_a_verdict(store, make_pairs, add_new_pairs, plan, clock):
+def test_pairs_cannot_be_redrawn_after_a_verdict(*, store, ann, make_pairs, add_new_pairs, plan, clock):
     add_new_pairs(3)
-    (ann,) = invite_people(store, "Ann")
     save_choice(store, ann, claim_pair(store, ann, plan))
     clock.advance(minutes=31)
-    with pytest.raises(StudyError, match="cannot be drawn again: they have verdicts"):
+    with expect_refusal("cannot be drawn again: they have verdicts"):
         add_pairs(store, make_pairs(2), replace_all=True)
     assert read_pairs(store) == make_pairs(3)
 
 
-def test_ratings_of_replaced_pairs_go_to_no_other_pair(store, make_pairs, add_new_pairs, plan, clock):
+def test_ratings_of_replaced_pairs_go_to_no_other_pair(*, store, ann, make_pairs, add_new_pairs, plan, clock):
     """A page that stayed open must not rate a new pair with the number of an old pair."""
     add_new_pairs(3)
-    ann, _ = raters.invite_rater(store, "Ann")
     old = handout.claim_pairs(store, ann, plan, limit=3)
     clock.advance(minutes=31)
     new_pairs = [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)]
     add_pairs(store, new_pairs, replace_all=True)
     new = handout.claim_pairs(store, ann, plan, limit=3)
     for presented in old:
-        with pytest.raises(StudyError, match="was not handed to"):
+        with expect_refusal("was not handed to"):
             verdicts.save_verdict(store, presented.presentation, {"fluency": "A"}, rater=ann)
     assert unblind.read_tidy_rows(store) == []
     assert len(new) == 3
@@ -73,7 +71,7 @@ def test_a_stored_pair_with_another_text_is_refused(store, make_pairs, stored_be
     other = replace(first, text_b="another text", dataset="another", for_people=False)
     if stored_before:
         add_pairs(store, [first])
-    with pytest.raises(StudyError, match=f"{first.id}.*another dataset and text_b and for_people.*new study"):
+    with expect_refusal(f"{first.id}.*another dataset and text_b and for_people.*new study"):
         add_pairs(store, [second, first, other])
     assert read_pairs(store) == ([first] if stored_before else [])
 
@@ -90,7 +88,7 @@ def test_a_growing_study_keeps_the_positions_of_its_pairs(store, make_pairs):
 
 @pytest.mark.parametrize("method", ["guard", "tie"])
 def test_a_pair_with_equal_methods_or_a_method_tie_is_refused(store, make_pairs, method):
-    with pytest.raises(StudyError, match=f"compares 'guard' with '{method}'; name two methods"):
+    with expect_refusal(f"compares 'guard' with '{method}'; name two methods"):
         add_pairs(store, [replace(make_pairs(1)[0], method_b=method)])
 
 
@@ -101,7 +99,7 @@ def replace_unstorable_characters(text):
 
 def test_a_prompt_with_a_long_id_is_refused(store, make_pairs):
     assert add_pairs(store, make_pairs(1, prompt_id="x" * 1000)) == 1
-    with pytest.raises(StudyError, match="has 1001 characters; shorten this name to at most 1000 characters"):
+    with expect_refusal("has 1001 characters; shorten this name to at most 1000 characters"):
         add_pairs(store, make_pairs(1, prompt_id="x" * 1001))
 
 

@@ -6,18 +6,19 @@ from itertools import combinations
 import pytest
 from factories import make_pair
 from rating import claim_pair, exclude_rater, include_rater, invite_people, rate_all_pairs, save_choice
+from refusals import expect_refusal
 from sqlalchemy import exc, text
 
-from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare_couples
-from guard_eval.store import pairs, raters, unblind
+from guard_eval.store import pairs, raters, unblind, verdicts
 from guard_eval.store.handout import (
     claim_pairs,
     count_rated_and_remaining_pairs,
     find_end_of_rater_wait,
     skip_presentation,
 )
+from guard_eval.store.judging import requests
 from guard_eval.store.schema import add_rows
 from guard_eval.store.showings import roster, rounds, slots
 
@@ -68,15 +69,18 @@ def read_stopped_couples(store, group="people"):
     return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
-def read_round_scores(store, group="people"):
+def read_round_scores(store):
     with store.begin_read() as db:
-        return rounds.read_round_scores(db, group)
+        return rounds.read_round_scores(db, "people")
+
+
+def compute_p_values(store):
+    return [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))]
 
 
 @pytest.mark.both_databases
-def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
+def test_rounds_are_sequential_and_stop_beaten_systems(store, ann, ben, plan, find_round):
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
     first = rate_all_pairs(store, ann, plan, prefer_x)
     assert {find_round(blind_pair) for blind_pair in first} == {1}
     assert len(first) == 3 * SIZES[0]
@@ -95,9 +99,8 @@ def test_rounds_are_sequential_and_stop_beaten_systems(store, plan, find_round):
     assert len(read_round_scores(store).prompts) == 16
 
 
-def test_slots_of_a_beaten_system_are_closed(store, plan, find_round):
+def test_slots_of_a_beaten_system_are_closed(store, ann, ben, plan, find_round):
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
 
     def against_z(presented):
         ends = (presented.text_a[-1], presented.text_b[-1])
@@ -133,10 +136,9 @@ def test_a_recorded_decision_is_never_changed(store, plan):
             db.execute(change)
 
 
-def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round):
+def test_the_last_rating_of_a_round_opens_the_next_round(store, ann, ben, plan, find_round):
     """Each verdict is saved and the next pair claimed in one call, as the page does."""
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
     presented = claim_pair(store, ben, plan)
     seen = []
@@ -148,9 +150,8 @@ def test_the_last_rating_of_a_round_opens_the_next_round(store, plan, find_round
     assert find_round(presented) == 2
 
 
-def test_a_round_does_not_end_while_a_pair_is_open(store, clock, plan, find_round):
+def test_a_round_does_not_end_while_a_pair_is_open(*, store, ann, ben, cem, clock, plan, find_round):
     add_pairs_in_rounds(store, plan)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     held = claim_pair(store, cem, plan)
     rate_all_pairs(store, ann, plan)
     assert {find_round(blind_pair) for blind_pair in rate_all_pairs(store, ben, plan)} == {1}
@@ -162,14 +163,12 @@ def test_a_round_does_not_end_while_a_pair_is_open(store, clock, plan, find_roun
     assert find_round(rate_all_pairs(store, dan, plan)[0]) == 1
     assert len(read_stopped_couples(store)) == 1
     save_choice(store, cem, held)  # late
-    assert [row.rater for row in unblind.read_tidy_rows(store, include_surplus=True) if row.surplus] == [
-        "Cem"
-    ]
+    rows = unblind.read_tidy_rows(store, include_surplus=True)
+    assert [row.rater for row in rows if row.surplus] == ["Cem"]
 
 
-def test_a_rater_waits_for_the_next_round(store, clock, plan):
+def test_a_rater_waits_for_the_next_round(store, ann, ben, clock, plan):
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
     rate_all_pairs(store, ann, plan)
     assert find_end_of_rater_wait(store, ann, plan) == clock.now + plan.lease
     clock.advance(minutes=29)
@@ -181,41 +180,34 @@ def test_a_rater_waits_for_the_next_round(store, clock, plan):
     assert find_end_of_rater_wait(store, ann, plan) is None
 
 
-def test_an_exclusion_reopens_rounds_but_keeps_decisions(store, plan, find_round):
+def test_an_exclusion_reopens_rounds_but_keeps_decisions(*, store, ann, ben, cem, plan, find_round):
     """Cem rates Ann's pairs again. Before that, these prompts do not count."""
     add_pairs_in_rounds(store, plan)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
     stopped = read_stopped_couples(store)
     exclude_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == [1, 1, 1]
+    assert compute_p_values(store) == [1, 1, 1]
     presented = rate_all_pairs(store, cem, plan, prefer_x)
     assert sorted(map(find_round, presented)) == [1] * 24 + [2] * 24
-    assert [comparison.p_adjusted <= 0.05 for comparison in compare_couples(read_round_scores(store))] == [
-        True,
-        True,
-        False,
-    ]
+    assert [p <= 0.05 for p in compute_p_values(store)] == [True, True, False]
     include_rater(store, "Ann")  # her slots are taken
     assert {row.rater for row in unblind.read_tidy_rows(store)} == {"Ben", "Cem"}
     assert read_stopped_couples(store) == stopped
 
 
-def test_verdicts_of_an_included_rater_count_at_once(store, plan):
+def test_verdicts_of_an_included_rater_count_at_once(store, ann, ben, plan):
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
     for who in (ann, ben, ann):
         rate_all_pairs(store, who, plan, prefer_x)
-    before = [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))]
+    before = compute_p_values(store)
     exclude_rater(store, "Ann")
     include_rater(store, "Ann")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == before
+    assert compute_p_values(store) == before
 
 
-def test_an_exclusion_keeps_the_current_round_open(store, plan, find_round):
+def test_an_exclusion_keeps_the_current_round_open(*, store, ann, ben, cem, plan, find_round):
     add_pairs_in_rounds(store, plan)
-    ann, ben, cem = invite_people(store, "Ann", "Ben", "Cem")
     rate_all_pairs(store, ann, plan)
     exclude_rater(store, "Ann")
     assert {find_round(blind_pair) for blind_pair in rate_all_pairs(store, ben, plan)} == {1}
@@ -229,26 +221,19 @@ def test_a_roster_reserves_slots_round_by_round(store, plan, find_round):
     names = ("Ann", "Ben", "Cem")
     everybody = invite_people(store, *names)
     assert roster.reserve_slots(store, names, plan) == 2 * 3 * sum(SIZES)
-    presented = [
-        sorted(set(map(find_round, rate_all_pairs(store, who, plan, prefer_x)))) for who in everybody
-    ]
-    assert presented == [[1], [1], [1, 2]]
+    presented = [set(map(find_round, rate_all_pairs(store, who, plan, prefer_x))) for who in everybody]
+    assert presented == [{1}, {1}, {1, 2}]
     assert read_stopped_couples(store) == [[]]
 
 
 def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     add_pairs_in_rounds(store, plan)
     everybody = invite_people(store, "Ann", "Ben", "Cem", "Dan", "Eve")
-    with store.begin_read() as db:
-        chosen = db.execute(text("SELECT pair_id FROM slot WHERE open LIMIT 1")).scalar_one()
+    chosen = {"0 x", "0 y"}
     for who in everybody[:3]:
         for presented in claim_pairs(store, who, plan, limit=24):
-            number = presented.presentation
-            with store.begin_read() as db:
-                statement = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
-                pair_id = db.execute(statement).scalar_one()
-            if pair_id == chosen:
-                assert skip_presentation(store, number, ["unreadable"], rater=who)
+            if {presented.text_a, presented.text_b} == chosen:
+                assert skip_presentation(store, presented.presentation, ["unreadable"], rater=who)
     for who in everybody:
         rate_all_pairs(store, who, plan, prefer_x)
     assert read_round_scores(store).sizes == SIZES
@@ -256,71 +241,58 @@ def test_a_pair_skipped_by_many_gives_no_score(store, plan):
     assert complete.count(False) == 1
 
 
-def test_a_later_revision_changes_p_but_no_decision_of_a_round(store, plan):
+def test_a_later_revision_changes_p_but_no_decision_of_a_round(store, ann, ben, plan):
     add_pairs_in_rounds(store, plan)
-    ann, ben = invite_people(store, "Ann", "Ben")
     presented = [rate_all_pairs(store, ann, plan, prefer_x), rate_all_pairs(store, ben, plan, prefer_x)]
     presented[0] += rate_all_pairs(store, ann, plan, prefer_x)
     assert list(map(len, read_stopped_couples(store))) == [0, 3]
     for who, pages in zip((ann, ben), presented, strict=True):
         for comparison in pages:
             save_choice(store, who, comparison, "tie")
-    assert [comparison.p_adjusted for comparison in compare_couples(read_round_scores(store))] == [1, 1, 1]
+    assert compute_p_values(store) == [1, 1, 1]
     assert list(map(len, read_stopped_couples(store))) == [0, 3]
 
 
-def test_presentations_of_one_prompt_are_far_apart(store, plan):
+def test_presentations_of_one_prompt_are_far_apart(store, ann, plan):
     """In random order, about 14 of 60 pairs would come within five pairs of another pair of their prompt."""
     add_pairs_in_rounds(store, plan, (20,))
-    (ann,) = invite_people(store, "Ann")
     prompts = [blind.prompt for blind in rate_all_pairs(store, ann, plan)]
     near = sum(prompt in prompts[max(0, at - 5) : at] for at, prompt in enumerate(prompts))
     assert len(prompts) == 60
     assert near <= 3
 
 
-def test_a_plan_with_rounds_refuses_pairs_without_rounds(store, add_new_pairs, plan):
+def test_a_plan_with_rounds_refuses_pairs_without_rounds(store, ann, add_new_pairs, plan):
     add_new_pairs(2)
-    with pytest.raises(
-        StudyError,
-        match=r"pairs\.design requires rounds, but the study.s pairs have none; run: guard-eval pair",
+    with expect_refusal(
+        r"pairs\.design requires rounds, but the study.s pairs have none; run: guard-eval pair"
     ):
         slots.apply_hand_out_plan(store, plan)
-    (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, plan)) == 2  # a served app loses no rating
 
 
-def test_a_study_without_rounds_records_no_decision(store, add_new_pairs, plan):
+def test_a_study_without_rounds_records_no_decision(store, ann, add_new_pairs, plan):
     single_plan = replace(plan, slots=1, rounds=None)
     add_new_pairs(3)
-    (ann,) = invite_people(store, "Ann")
     assert len(rate_all_pairs(store, ann, single_plan)) == 3
     assert find_end_of_rater_wait(store, ann, single_plan) is None
     assert read_stopped_couples(store) == []
 
 
-def test_a_judge_has_separate_rounds(store, plan, judge_all):
+def test_a_judge_has_separate_rounds(store, plan):
     """A preview reads the questions of all rounds, and a run those of one round at a time."""
     add_pairs_in_rounds(store, plan)
-    name = "judge-1"
-    rule = replace(plan.rounds, showings=2)
-    judge_plan = replace(plan, rounds=rule)
-    who = raters.get_or_add_rater(store, name, "model")
-    from guard_eval.store import verdicts
-    from guard_eval.store.judging import requests
-
-    statement = []
-    while True:
+    who = raters.get_or_add_rater(store, "judge-1", "model")
+    for _ in range(2):
         with store.begin_write() as (db, now):
-            questions = requests.read_due_questions(db, now, name, judge_plan)
-            statement.append(len(questions))
+            questions = requests.read_due_questions(db, now, who.name, plan)
             answers = [(question, {"fluency": prefer_x(question.blind)}) for question in questions]
-            if not answers:
-                break
             verdicts.save_judged_verdicts(db, who, answers, now=now, declared={})
-    assert statement == [2 * 24, 2 * 24, 0]
-    assert read_stopped_couples(store, f"judge {name}")[1][:2] == [XY, XZ]
+        assert len(questions) == 2 * 24
+    with store.begin_write() as (db, now):
+        assert requests.read_due_questions(db, now, who.name, plan) == []
+    assert read_stopped_couples(store, "judge judge-1")[1][:2] == [XY, XZ]
     assert read_stopped_couples(store) == []
     with store.begin_read() as db:
-        assert requests.read_open_questions(db, name, judge_plan) == []
-        assert len(requests.read_open_questions(db, "judge-2", judge_plan)) == 2 * 3 * sum(SIZES)
+        assert requests.read_open_questions(db, who.name, plan) == []
+        assert len(requests.read_open_questions(db, "judge-2", plan)) == 2 * 3 * sum(SIZES)

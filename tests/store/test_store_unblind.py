@@ -10,10 +10,9 @@ from guard_eval.store import Store, TidyRow, handout, pairs, verdicts
 from guard_eval.store.unblind import read_tidy_rows, read_verdict_history
 
 
-def test_verdict_history_has_a_row_for_each_revision(store, make_pairs, plan, clock):
+def test_verdict_history_has_a_row_for_each_revision(store, ann, make_pairs, plan, clock):
     pair = replace(make_pairs(1)[0], text_a="four", text_b="six éé😀")
     pairs.add_pairs(store, [pair])
-    (ann,) = invite_people(store, "Ann")
     blind = claim_pair(store, ann, plan)
     first, second = ("guard", "top_k(k=50)") if blind.text_a == "four" else ("top_k(k=50)", "guard")
     clock.advance(seconds=60)

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.store import Store, pairs, raters
 
 READ = """
@@ -54,7 +54,7 @@ def folder(tmp_path, make_pairs):
     return folder
 
 
-def move_log_into_database(folder: Path, mode: str) -> None:
+def move_log_into_database(folder, mode):
     """Move the log's changes into the database, and set the journal mode."""
     with sqlite3.connect(folder / "study.db") as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -63,7 +63,7 @@ def move_log_into_database(folder: Path, mode: str) -> None:
     assert not (folder / "study.db-wal").exists()
 
 
-def make_readable(folder: Path) -> None:
+def make_readable(folder):
     for path in (folder, *folder.iterdir()):
         path.chmod(0o555 if path.is_dir() else 0o444)
     temporary = Path(tempfile.gettempdir())
@@ -72,7 +72,7 @@ def make_readable(folder: Path) -> None:
             parent.chmod(0o755)
 
 
-def read_in_process(how: str, folder: Path) -> str:
+def read_in_process(how, folder):
     command = [sys.executable, "-c", READ, how, str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", check=False)
     assert ran.stderr == ""
@@ -115,9 +115,9 @@ def test_every_sqlite_error_on_a_full_disk_names_the_disk(folder, tmp_path, free
         shutil.copy(folder / "study.db", disk)
         (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - free))
         url = f"sqlite:///{disk / 'study.db'}"
-        with pytest.raises(StudyError, match="free some space"):
+        with expect_refusal("free some space"):
             raters.invite_rater(Store.open(url, to_write=True), "Ann")
-        with pytest.raises(StudyError, match="free some space"):
+        with expect_refusal("free some space"):
             Store.open(f"sqlite:///{disk / 'new.db'}", create=True)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -133,10 +133,10 @@ def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
     try:
         with Store.open(f"sqlite:///{mounted / 'study.db'}") as store:
             assert len(pairs.read_pairs(store)) == 3
-            with pytest.raises(StudyError, match="unable to open database file; make the file and"):
+            with expect_refusal("unable to open database file; make the file and"):
                 Store.open(f"sqlite:///{mounted / 'study.db'}", to_write=True)
             says = "readonly database; make the file and its folder writable"
-            with pytest.raises(StudyError, match=says), store.begin_write() as (db, _):
+            with expect_refusal(says), store.begin_write() as (db, _):
                 db.exec_driver_sql("DELETE FROM setting")
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
@@ -168,5 +168,5 @@ def test_a_database_with_changed_tables_is_refused(folder, statement):
         database.execute("PRAGMA writable_schema = ON")
         database.execute(statement)
     database.close()
-    with pytest.raises(StudyError, match="was changed by another program; restore the original file"):
+    with expect_refusal("was changed by another program; restore the original file"):
         Store.open(f"sqlite:///{folder / 'study.db'}")

@@ -18,6 +18,7 @@ from app_browser import (
 )
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
+from read_files import write_json_lines
 
 from analysis.demo import simulate_verdicts
 from analysis.publication.publish import publish
@@ -61,7 +62,7 @@ def files(tmp_path):
         for n, row in enumerate(rows)
     ]
     bad = [f'question-{n},{BAD},"It thistle is because of day {n}."' for n in reversed(range(6))]
-    (tmp_path / FILES[GOOD]).write_text("".join(json.dumps(row) + "\n" for row in good))
+    write_json_lines(tmp_path / FILES[GOOD], good)
     (tmp_path / FILES[BAD]).write_text("id,generator,output\r\n" + "\r\n".join(bad) + "\r\n")
     return [FILES[GOOD], FILES[BAD]]
 
@@ -155,7 +156,7 @@ def test_report_on_published_data_equals_the_studys_report(tmp_path, names):
         for n in range(12)
         for k, name in enumerate(names)
     ]
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_json_lines(tmp_path / "texts.jsonl", rows)
     folder = tmp_path / "s"
     new(folder, texts=[tmp_path / "texts.jsonl"])
     settings = (folder / "study.toml").read_text().replace('["coherence", "fluency"]', '["fluency"]')
@@ -242,7 +243,7 @@ def test_report_compares_systems_of_all_three_sources(run, tmp_path):
         {"prompt": f"Once there was a {animal} who", "reference": f" ran {animal}."}
         for animal in ("cat", "dog", "owl", "hen")
     ]
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_json_lines(folder / "prompts.jsonl", rows)
     (folder / "study.toml").write_text(MIXED.format(url=server.url), encoding="utf-8")
     assert "texts" in run("status", "mixed").out
     ran = run("generate", "mixed")

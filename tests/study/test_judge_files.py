@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.files.opening import LARGEST_TEXT
 from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.study.judge_settings import PLACEHOLDERS, Judge, fill_template
@@ -51,7 +51,7 @@ def test_a_link_within_the_study_may_be_followed(judge, tmp_path):
 
 def test_too_large_files_are_refused(judge):
     assert judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT))
-    with pytest.raises(StudyError, match=r"own\.txt is larger than 1,048,576 bytes"):
+    with expect_refusal(r"own\.txt is larger than 1,048,576 bytes"):
         judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT + 1))
 
 
@@ -69,7 +69,7 @@ def test_too_large_files_are_refused(judge):
     ],
 )
 def test_template_with_wrong_placeholders_is_refused(judge, text, says):
-    with pytest.raises(StudyError, match=re.escape(says)):
+    with expect_refusal(re.escape(says)):
         judge('prompt = "own.txt"', text=text)
 
 
@@ -92,7 +92,7 @@ def test_template_with_wrong_placeholders_is_refused(judge, text, says):
     ],
 )
 def test_examples_are_checked_line_by_line(judge, text, says):
-    with pytest.raises(StudyError, match=re.escape(says)):
+    with expect_refusal(re.escape(says)):
         judge('rationale = true, examples = "own.txt"', text=text)
 
 

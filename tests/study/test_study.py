@@ -5,8 +5,8 @@ from factories import STUDY_OF_THREE as GOOD
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA, Criterion
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import OwnCriterion
@@ -136,7 +136,7 @@ def test_model_folder_is_relative_to_the_study(study):
 def test_missing_study_is_named(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "file"):
-        with pytest.raises(StudyError, match=r"no study.toml in .*; name a study's folder, or .* new "):
+        with expect_refusal(r"no study.toml in .*; name a study's folder, or .* new "):
             Study.open(path)
 
 
@@ -160,7 +160,7 @@ def test_missing_study_is_named(tmp_path):
 def test_overrides_change_settings_for_one_run(assignment, result):
     tables = {"a": {"c": 0}, "l": [{"x": 0}], "s": "t"}
     if isinstance(result, str):
-        with pytest.raises(StudyError, match=result):
+        with expect_refusal(result):
             apply_overrides(tables, [assignment])
     else:
         assert apply_overrides(tables, [assignment]) == result

@@ -1,6 +1,7 @@
 """Grids and [tuning] in study.toml: what is refused, and what is to be said of a choice."""
 
 import pytest
+from refusals import expect_refusal
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse_grid
@@ -44,7 +45,7 @@ def test_several_lists_give_all_combinations():
     ],
 )  # fmt: skip
 def test_strategy_with_wrong_lists_of_values_is_refused(text, named):
-    with pytest.raises(StudyError, match=named):
+    with expect_refusal(named):
         parse_grid(text)
 
 
@@ -85,7 +86,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "named"), PROBLEMS.values(), ids=PROBLEMS)
 def test_untunable_settings_are_refused(study, text, named):
-    with pytest.raises(StudyError, match=named):
+    with expect_refusal(named):
         study(text=HEAD + text)
 
 
@@ -165,7 +166,7 @@ def test_choosing_on_test_prompts_gives_a_warning(study):
 
 @pytest.mark.parametrize("content", ["{}", "[", '{"rule": 1}', "x" * 10], ids=str)
 def test_unreadable_tuning_choice_is_refused(study, content):
-    with pytest.raises(StudyError, match=r"cannot use .*tuning.json: .*remove this file, and choose again"):
+    with expect_refusal(r"cannot use .*tuning.json: .*remove this file, and choose again"):
         study(text=HEAD + GRID + RULE + PAIRS, tuning__json=content)
 
 

@@ -1,7 +1,5 @@
 """The annotation app in a real browser: a served study, the actions of a rater, and all received data."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import signal
@@ -9,10 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,31 +31,31 @@ LONG = f"{SECOND_WORD} " + "word " * 20_000
 class ServedStudy:
     """A study behind a running server."""
 
-    def __init__(self, built: Any, url: str) -> None:
+    def __init__(self, built, url):
         self.built, self.url = built, url
 
-    def link(self, name: str) -> str:
+    def link(self, name):
         """Return a rater's link. Invite the rater if the name is new."""
         if name not in self.built.tokens:
             with self.built.open() as store:
                 self.built.tokens[name] = raters.invite_rater(store, name)[1]
         return f"{self.url}/?invite={self.built.tokens[name]}"
 
-    def rows(self, name: str) -> Counter[tuple[str, str]]:
+    def rows(self, name):
         """Count the rater's verdicts by criterion and verdict."""
         with self.built.open() as store:
             return Counter(
                 (row.criterion, row.verdict) for row in unblind.read_tidy_rows(store) if row.rater == name
             )
 
-    def revisions(self, name: str) -> int:
+    def revisions(self, name):
         """Count the rater's stored verdicts, including changed ones, gold pairs and repeats."""
         with self.built.open() as store:
             return sum(row.rater == name for row in unblind.read_verdict_history(store))
 
 
 @contextmanager
-def serve_study(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> Iterator[str]:
+def serve_study(folder, log, *, port=0, most_files=0):
     """Serve the study as the command does, and stop the server as Ctrl-C does.
 
     `most_files` limits the number of files that the server may have open.
@@ -86,17 +82,17 @@ def serve_study(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) 
 class PageTraffic:
     """Records all data that a page receives, except Streamlit's own files and our scripts."""
 
-    def __init__(self, page: Any, url: str) -> None:
+    def __init__(self, page, url):
         self._url = url
         self._data = b""
         self.sent = 0
-        self.foreign: list[str] = []
+        self.foreign = []
         page.on("websocket", self._socket)
         page.on("response", self._response)
         page.on("request", self._request)
 
     @property
-    def received(self) -> bytes:
+    def received(self):
         from annotation_app.markup import read_asset
 
         data = self._data
@@ -104,21 +100,21 @@ class PageTraffic:
             data = data.replace(read_asset(name).strip().encode(), b"")
         return data.lower()
 
-    def _socket(self, socket: Any) -> None:
+    def _socket(self, socket):
         socket.on("framereceived", self._received)
         socket.on("framesent", self._sent)
 
-    def _received(self, payload: bytes | str) -> None:
+    def _received(self, payload):
         self._data += payload if isinstance(payload, bytes) else payload.encode()
 
-    def _sent(self, _payload: bytes | str) -> None:
+    def _sent(self, _payload):
         self.sent += 1
 
-    def _request(self, request: Any) -> None:
+    def _request(self, request):
         if not request.url.startswith((self._url, f"blob:{self._url}", "data:")):
             self.foreign.append(request.url)
 
-    def _response(self, response: Any) -> None:
+    def _response(self, response):
         self._data += response.url.encode() + repr(response.headers).encode()
         if "/static/" not in response.url and response.url.startswith(self._url) and response.status == 200:
             self._data += response.body()
@@ -127,7 +123,7 @@ class PageTraffic:
 # The actions of a rater.
 
 
-def close_instructions(page: Any) -> None:
+def close_instructions(page):
     """Close the instructions, which are shown only once."""
     start, save = (page.get_by_role("button", name=name) for name in ("Start", "Save and continue"))
     start.or_(save).first.wait_for()
@@ -136,7 +132,7 @@ def close_instructions(page: Any) -> None:
     save.wait_for()
 
 
-def read_heading(page: Any) -> str:
+def read_heading(page):
     """Return the page's heading, once the last page's heading is gone: Streamlit may show both."""
     heading = page.wait_for_function(
         "() => document.querySelectorAll('h1').length === 1 && document.querySelector('h1').innerText"
@@ -144,7 +140,7 @@ def read_heading(page: Any) -> str:
     return str(heading.json_value())
 
 
-def wait_for_next_page(page: Any, before: str) -> None:
+def wait_for_next_page(page, before):
     """Wait until the next page has completely replaced the last page."""
     page.wait_for_function(
         "before => document.querySelectorAll('h1').length === 1"
@@ -153,45 +149,45 @@ def wait_for_next_page(page: Any, before: str) -> None:
     )
 
 
-def is_first_word_in_a(page: Any) -> bool:
+def is_first_word_in_a(page):
     return FIRST_WORD in page.get_by_role("region", name="Continuation A").inner_text()
 
 
-def press_button(page: Any, button: str) -> None:
+def press_button(page, button):
     page.get_by_role("button", name=button).click()
 
 
-def choose_answer(page: Any, criterion: str, answer: str) -> None:
+def choose_answer(page, criterion, answer):
     page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer).click()
 
 
-def save_answers(page: Any) -> None:
+def save_answers(page):
     before = read_heading(page)
     press_button(page, "Save and continue")
     wait_for_next_page(page, before)
 
 
-def choose_texts(page: Any, *, coherence: str, fluency: str) -> None:
+def choose_texts(page, *, coherence, fluency):
     """Choose the text that contains a word, or `Similar`, for each criterion."""
     for criterion, word in (("Coherence", coherence), ("Fluency", fluency)):
         side = "A" if (word == FIRST_WORD) == is_first_word_in_a(page) else "B"
         choose_answer(page, criterion, "Similar" if word == "Similar" else f"{side} is better")
 
 
-def rate_all_pairs(page: Any, **preferences: str) -> None:
+def rate_all_pairs(page, **preferences):
     while read_heading(page) != "Thank you":
         choose_texts(page, **preferences)
         save_answers(page)
 
 
-def count_chosen_answers(page: Any) -> int:
+def count_chosen_answers(page):
     return int(page.get_by_role("radio", checked=True).count())
 
 
 # The look of a page.
 
 
-def measure_contrast(page: Any, selector: str) -> float:
+def measure_contrast(page, selector):
     """Return the contrast of an element's text with the background by WCAG 2.2, including transparency."""
     return float(page.evaluate(_CONTRAST, selector))
 
@@ -215,7 +211,7 @@ _CONTRAST = """selector => {
 # The findings of axe-core.
 
 
-def find_accessibility_faults(page: Any) -> list[str]:
+def find_accessibility_faults(page):
     """Return axe-core's serious and critical findings on the current page."""
     spec = importlib.util.find_spec("axe_playwright_python")
     if spec is None or spec.origin is None:

@@ -1,10 +1,7 @@
 """The annotation app without a browser: the words of its pages, and the data that the panel receives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
@@ -14,7 +11,7 @@ from guard_eval.study.wording import fill_placeholders
 PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
 
-def open_page(token: str = "", *, run: bool = True, **parameters: str) -> AppTest:
+def open_page(token="", *, run=True, **parameters):
     """Open the page by an invite link or without one. With `run=False`, only prepare the page."""
     page = AppTest.from_file(PAGE, default_timeout=20)
     for name, value in {**({"invite": token} if token else {}), **parameters}.items():
@@ -22,30 +19,30 @@ def open_page(token: str = "", *, run: bool = True, **parameters: str) -> AppTes
     return page.run() if run else page
 
 
-def read_words(page: AppTest) -> str:
+def read_words(page):
     """Return the words of a page before or after the rating."""
     assert not page.exception
     return "\n".join(element.value for element in page.get("html") if not element.value.startswith("<style"))
 
 
-def press_button(page: AppTest, key: str) -> AppTest:
+def press_button(page, key):
     """Press a button of a page before or after the rating."""
     return page.button(key=key).click().run()
 
 
-def open_first_pair(built: Any, name: str = "ann") -> AppTest:
+def open_first_pair(built, name="ann"):
     """Sign in, and close the instructions."""
     return press_button(open_page(built.tokens[name]), "start")
 
 
-def find_panel(page: AppTest) -> Any:
+def find_panel(page):
     """Return the panel's element, or None if another page is shown."""
     assert not page.exception
     result = [element.proto for element in page.get("bidi_component")]
     return next((proto for proto in result if proto.component_name == "guard_eval_pair"), None)
 
 
-def read_panel_data(page: AppTest) -> dict[str, Any]:
+def read_panel_data(page):
     """Return the data that the panel shows."""
     proto = find_panel(page)
     assert proto is not None, read_words(page)
@@ -54,7 +51,7 @@ def read_panel_data(page: AppTest) -> dict[str, Any]:
     return {**data, "where": where}
 
 
-def send_event(page: AppTest, event: str, value: object) -> AppTest:
+def send_event(page, event, value):
     """Send an event with a value, as the panel in the browser does."""
     states = page._tree.get_widget_states()  # AppTest does not support components
     states.widgets.add(
@@ -64,12 +61,12 @@ def send_event(page: AppTest, event: str, value: object) -> AppTest:
     return page._run(states)
 
 
-def go_to_page(page: AppTest, to: str) -> AppTest:
+def go_to_page(page, to):
     """Go to another pair without saving."""
     return send_event(page, "turn", {"pair": read_panel_data(page)["pair"], "to": to})
 
 
-def save_choices(page: AppTest, *choices: str | None, **more: object) -> AppTest:
+def save_choices(page, *choices, **more):
     """Press Save with one choice per criterion. None leaves a criterion without a choice."""
     current = read_panel_data(page)
     names = [criterion["name"] for criterion in current["criteria"]]

@@ -1,14 +1,10 @@
 """Studies for tests of the app, a server and a browser. Only tests can tell which method wrote a text."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import factories
 import pytest
@@ -24,9 +20,9 @@ from app_browser import (
     close_instructions,
     serve_study,
 )
-from databases import Databases, format_database_line
+from databases import format_database_line
 
-from guard_eval.records import Gold, HandOutPlan, Pair
+from guard_eval.records import Gold, Pair
 from guard_eval.store import Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -89,35 +85,35 @@ class BuiltStudy:
     second: str = SECOND
 
     @property
-    def database(self) -> str:
+    def database(self):
         return Study.open(self.folder).database
 
-    def open(self) -> Store:
+    def open(self):
         return Store.open(self.database)
 
-    def stored(self, what: str = "tidy", **chosen: Any) -> Any:
+    def stored(self, what="tidy", **chosen):
         """Read data from the study's store."""
         reads = {"tidy": unblind.read_tidy_rows, "history": unblind.read_verdict_history}
         reads |= {"notes": notes.read_notes, "raters": store_raters.read_rater_progress}
         with self.open() as store:
             return reads[what](store, **chosen)
 
-    def age(self) -> None:
+    def age(self):
         """Change the database as if all pairs had been handed out two days earlier."""
         with self.open() as store, store.begin_write() as (db, now):
             query("UPDATE presentation SET handed_out = :now")(db, now=now - timedelta(days=2))
 
     @property
-    def hand_out_plan(self) -> HandOutPlan:
+    def hand_out_plan(self):
         return Study.open(self.folder).hand_out_plan
 
 
-def make_text(word: str, number: int) -> str:
+def make_text(word, number):
     """Return a text as a model writes it, with a leading space."""
     return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
 
 
-def make_pair(number: int, **changes: str) -> Pair:
+def make_pair(number, **changes):
     """Return a pair. Only tests can tell which method wrote each text."""
     texts = {
         "prompt": f"Story {number}. We had been told that the valley would be dry at this time of the year.",
@@ -129,7 +125,7 @@ def make_pair(number: int, **changes: str) -> Pair:
     return factories.make_pair(number, ids=ids, **names, **(texts | changes))
 
 
-def make_gold(number: int) -> Gold:
+def make_gold(number):
     """Return a pair with a clear answer. Its names are not used anywhere else."""
     pair = factories.make_pair(
         number,
@@ -146,17 +142,17 @@ def make_gold(number: int) -> Gold:
 
 
 def build_study(
-    folder: Path,
-    pairs: list[Pair],
+    folder,
+    pairs,
     *,
-    raters: tuple[str, ...] = ("ann",),
-    slots: int = 2,
-    criteria: tuple[str, ...] = ("coherence", "fluency"),
-    gold: Sequence[Gold] = (),
-    more: str = "",
-    new_database: Callable[[Path], str] | None = None,
-    of_files: bool = False,
-) -> BuiltStudy:
+    raters=("ann",),
+    slots=2,
+    criteria=("coherence", "fluency"),
+    gold=(),
+    more="",
+    new_database=None,
+    of_files=False,
+):
     """Write a study to disk. `more` has additional lines for the table [annotation].
 
     The systems are strategies of a model, or files with `of_files`.
@@ -180,9 +176,7 @@ def build_study(
     return BuiltStudy(folder, pairs, tokens)
 
 
-def build_hostile_study(
-    folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: Any
-) -> BuiltStudy:
+def build_hostile_study(folder, *, number, hostile, gold=0, **options):
     """Build a study of `number` ordinary pairs, one hostile pair, and `gold` gold pairs."""
     pairs = [make_pair(i) for i in range(number)]
     pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
@@ -191,10 +185,10 @@ def build_hostile_study(
 
 @pytest.fixture(scope="session")
 def served(
-    databases: Databases,
-    tmp_path_factory: pytest.TempPathFactory,
-    pytestconfig: pytest.Config,
-) -> Iterator[ServedStudy]:
+    databases,
+    tmp_path_factory,
+    pytestconfig,
+):
     """Serve a study of three pairs, the last one hostile, with a gold pair and a repeated pair."""
     folder = tmp_path_factory.mktemp("served")
     kind = pytestconfig.getoption("database") or "sqlite"
@@ -216,7 +210,7 @@ def served(
 
 
 @pytest.fixture(scope="session")
-def shared_browser() -> Iterator[SimpleNamespace]:
+def shared_browser():
     """Start Debian's browser once. All tests share its cache, because Streamlit's files are large.
 
     Between tests, Playwright's event loop must not appear to be running, or no other event loop could start.
@@ -235,7 +229,7 @@ def shared_browser() -> Iterator[SimpleNamespace]:
 
 
 @pytest.fixture
-def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
+def chromium(shared_browser):
     """Return the browser for one test."""
     asyncio._set_running_loop(shared_browser.loop)
     yield shared_browser.browser
@@ -243,11 +237,11 @@ def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
 
 
 @pytest.fixture
-def visit(chromium: Any, shared_browser: Any, served: ServedStudy) -> Iterator[Callable[..., Any]]:
+def visit(chromium, shared_browser, served):
     """Open a tab. With a name, sign in and go to the first pair. With options, use another browser."""
-    opened: list[Any] = []
+    opened = []
 
-    def open_page(name: str = "", **options: Any) -> Any:
+    def open_page(name="", **options):
         context = chromium.new_context(**{**DESKTOP, **options}) if options else shared_browser.desktop
         page = context.new_page()
         opened.append(context if options else page)

@@ -26,9 +26,7 @@ KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
 
 
 class AnswerRequest(dict):
-    """The body of a request for an answer, and the number of earlier requests with the same body."""
-
-    number = 0
+    """The body of a request for an answer."""
 
     @cached_property
     def digest(self):
@@ -201,7 +199,6 @@ class FakeOpenAI(LocalServer):
 
     def _complete(self, ask):
         with self._lock:
-            ask.number = self.asks.count(ask)
             self.asks.append(ask)
         out = self.act(ask)
         time.sleep(out.delay)

@@ -5,8 +5,6 @@ them if vLLM is installed). The runners change a batch as vLLM's runners do: req
 preempted, resume, and change places. Their "model" is a table.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -54,13 +52,13 @@ class LogitsProcRequestState:
     total_len: SimpleNamespace
 
 
-def parameters(extra_args=None, **changes) -> SimpleNamespace:
+def parameters(extra_args=None, **changes):
     """Return the fields of `SamplingParams` that a processor reads, with vLLM's defaults."""
     neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
     return SimpleNamespace(extra_args=extra_args, **{**neutral, "thinking_token_budget": None, **changes})
 
 
-def config(running: int = 4, speculative=None, *, asynchronous: bool = False) -> SimpleNamespace:
+def config(running=4, speculative=None, *, asynchronous=False):
     return SimpleNamespace(
         scheduler_config=SimpleNamespace(max_num_seqs=running, async_scheduling=asynchronous),
         model_config=SimpleNamespace(max_model_len=600),
@@ -71,11 +69,11 @@ def config(running: int = 4, speculative=None, *, asynchronous: bool = False) ->
 class Model:
     """A model that computes logits from a text's last two tokens and its length."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed=0):
         random_numbers = torch.Generator().manual_seed(seed)
         self.tables = torch.randn(3, V, V, generator=random_numbers) * 1.5
 
-    def __call__(self, text: list[int]) -> Tensor:
+    def __call__(self, text):
         before = text[-2] if len(text) > 1 else 0
         return self.tables[0, text[-1]] + self.tables[1, before] + self.tables[2, len(text) % V]
 
@@ -91,19 +89,19 @@ class Job:
     seen: list[int] = field(default_factory=list)  # the tokens that the processor sees
 
     @property
-    def done(self) -> bool:
+    def done(self):
         return len(self.written) >= self.limit
 
 
 class RunnerV1:
     """The older runner. Its batch is a list, and it reports each change of the list."""
 
-    def __init__(self, processor, model, *, seed: int) -> None:
+    def __init__(self, processor, model, *, seed):
         self.processor, self.model = processor, model
-        self.batch: list[Job] = []
+        self.batch = []
         self.random = random.Random(seed)
 
-    def run(self, jobs: list[Job], *, at_once: int, set_back: float = 0.1) -> None:
+    def run(self, jobs, *, at_once, set_back=0.1):
         waiting = list(jobs)
         while waiting or self.batch:
             leaving = [index for index, job in enumerate(self.batch) if job.done]
@@ -117,7 +115,7 @@ class RunnerV1:
             if self.batch:
                 self._step()
 
-    def _change(self, removed: list[int], coming: list[Job]) -> None:
+    def _change(self, removed, coming):
         added, moved, changed = [], [], bool(removed or coming)
         for job in coming:
             job.seen = list(job.written)  # a resumed request gets its written tokens in a new list
@@ -142,7 +140,7 @@ class RunnerV1:
             changed = True
         self.processor.update_state(BatchUpdate(len(self.batch), removed, added, moved) if changed else None)
 
-    def _step(self) -> None:
+    def _step(self):
         partial = {job for job in self.batch if self.random.random() < 0.1}  # its prompt is not all read yet
         logits = torch.stack(
             [torch.randn(V) if job in partial else self.model(job.prompt + job.written) for job in self.batch]
@@ -157,10 +155,10 @@ class RunnerV1:
 class RunnerV2:
     """The present runner. Every request has a fixed place, and each step names the places of its rows."""
 
-    def __init__(self, processor_of, model, *, seed: int, at_once: int, longest: int = 200) -> None:
+    def __init__(self, processor_of, model, *, seed, at_once):
         cpu = torch.device("cpu")
-        self.tokens = torch.zeros(at_once, longest, dtype=torch.int32)
-        self.staged: list[tuple[int, list[int]]] = []
+        self.tokens = torch.zeros(at_once, 200, dtype=torch.int32)
+        self.staged = []
         lengths = [SimpleNamespace(np=np.zeros(at_once, dtype=np.int32)) for _ in range(2)]
         self.prompt_len, self.prefill_len = lengths
         self.states = LogitsProcRequestState(
@@ -174,10 +172,10 @@ class RunnerV2:
         )
         self.processor, self.model = processor_of(self.states), model
         self.free = list(range(at_once))
-        self.at: dict[int, Job] = {}
+        self.at = {}
         self.random = random.Random(seed)
 
-    def run(self, jobs: list[Job], *, set_back: float = 0.1) -> None:
+    def run(self, jobs, *, set_back=0.1):
         waiting = list(jobs)
         while waiting or self.at:
             for index, job in list(self.at.items()):
@@ -195,7 +193,7 @@ class RunnerV2:
             self.processor.apply_staged_writes()
             self._step()
 
-    def _add(self, job: Job) -> None:
+    def _add(self, job):
         index = self.free.pop()
         self.prompt_len.np[index] = len(job.prompt)
         self.prefill_len.np[index] = len(job.prompt) + len(job.written)
@@ -203,7 +201,7 @@ class RunnerV2:
         self.at[index] = job
         self.processor.add_request(index, job.parameters)
 
-    def _step(self) -> None:
+    def _step(self):
         places = [index for index in self.at if self.random.random() < 0.9]
         if not places:
             return

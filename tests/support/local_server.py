@@ -2,7 +2,6 @@
 
 import json
 import socket
-import ssl
 import struct
 import threading
 from dataclasses import dataclass, field
@@ -38,18 +37,18 @@ class _Server(ThreadingHTTPServer):
 class LocalServer:
     """Serve from `serve` until `close`. `url` is the address of the API."""
 
-    def handle(self, method: str, path: str, raw: bytes, headers: dict[str, str]) -> Response:
+    def handle(self, method, path, raw, headers):
         """Return the response to a request. The names of headers have small letters."""
         raise NotImplementedError
 
-    def serve(self, tls: ssl.SSLContext | None = None) -> None:
+    def serve(self, tls=None):
         self._server = _Server(("127.0.0.1", 0), self._make_handler())
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def close(self) -> None:
+    def close(self):
         self._server.shutdown()
         self._server.server_close()
 

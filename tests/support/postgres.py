@@ -6,14 +6,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 
-
-def binaries() -> Path | None:
+def binaries():
     """Return the folder of the server's binaries: Debian's newest version, or else from the PATH."""
     debian = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if debian:
@@ -22,19 +19,19 @@ def binaries() -> Path | None:
     return Path(result).parent if result else None
 
 
-def can_run() -> bool:
+def can_run():
     """Return whether this machine has a user that may run the server."""
     if os.geteuid() != 0:
         return True
     return any(entry.pw_name == "postgres" for entry in pwd.getpwall())
 
 
-def _unprivileged(command: list[str]) -> list[str]:
+def _unprivileged(command):
     # PostgreSQL refuses to run as root
     return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else command
 
 
-def _run(*command: object) -> None:
+def _run(*command):
     done = subprocess.run(
         _unprivileged([str(word) for word in command]),
         capture_output=True,
@@ -49,54 +46,43 @@ def _run(*command: object) -> None:
 class Server:
     """A running server. Each test gets its own database."""
 
-    def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, binaries, folder):
         """Make the files of a server in a folder, which also gets the socket."""
         self.binaries = binaries
         self.socket = folder
         self._data = folder / "data"
-        self._settings = {"listen_addresses": "''", "max_connections": "200", **settings}
         self._numbers = itertools.count()
         options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
         _run(binaries / "initdb", "-D", self._data, *options)
 
-    def start(self) -> None:
-        """Start the server, also after a kill, and wait until it accepts connections."""
-        options = " ".join(f"-c {name}={value}" for name, value in self._settings.items())
+    def start(self):
+        """Start the server, and wait until it accepts connections."""
+        options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
         log = self.socket / "log"
         self._control("-l", log, "-o", f"-k {self.socket} {options}", "start")
 
-    def stop(self) -> None:
+    def stop(self):
         """Stop the server without a checkpoint."""
         self._control("-m", "immediate", "stop")
 
-    def kill(self) -> None:
-        """End all processes of the server with SIGKILL."""
-        pid = int((self._data / "postmaster.pid").read_text(encoding="ascii").split()[0])
-        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        for process in family:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        # The server can start again only after the last process has released the shared memory.
-        psutil.wait_procs(family)
-
-    def _control(self, *arguments: object) -> None:
+    def _control(self, *arguments):
         _run(self.binaries / "pg_ctl", "-D", self._data, "-w", *arguments)
 
-    def url(self, database: str = "postgres") -> str:
+    def url(self, database="postgres"):
         """Return the URL of a database on this server."""
         return f"postgresql+psycopg://postgres@/{database}?host={self.socket}"
 
-    def new_database(self, options: str = "") -> str:
+    def new_database(self, options=""):
         """Make an empty database, with `options` of CREATE DATABASE, and return its URL."""
         name = f"test_{next(self._numbers)}"
         self._execute(f"CREATE DATABASE {name} {options}")
         return self.url(name)
 
-    def drop_database(self, url: str) -> None:
+    def drop_database(self, url):
         """Remove a database, and end all connections to it."""
         self._execute(f"DROP DATABASE {self.name_of(url)} WITH (FORCE)")
 
-    def shut(self, url: str) -> None:
+    def shut(self, url):
         """End all connections to a database, and refuse new ones."""
         self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS false")
         self._execute(
@@ -104,28 +90,23 @@ class Server:
             f"WHERE datname = '{self.name_of(url)}'"
         )
 
-    def let_in(self, url: str) -> None:
+    def let_in(self, url):
         """Accept connections to a database again."""
         self._execute(f"ALTER DATABASE {self.name_of(url)} ALLOW_CONNECTIONS true")
 
-    def make_role(self, url: str, *grants: str) -> str:
+    def make_role(self, url, *grants):
         """Make a role with these rights in a database, and return the URL by which this role connects."""
         role = f"role_{next(self._numbers)}"
         for statement in ("CREATE ROLE {role} LOGIN", *grants):
             self._execute(statement.format(role=role), self.name_of(url))
         return url.replace("postgres@", f"{role}@")
 
-    def clear(self, url: str) -> None:
-        """Remove everything in a database."""
-        self._execute("DROP SCHEMA public CASCADE", self.name_of(url))
-        self._execute("CREATE SCHEMA public", self.name_of(url))
-
     @staticmethod
-    def name_of(url: str) -> str:
+    def name_of(url):
         """Return the name of the database in a URL."""
         return url.split("@/", 1)[1].split("?", 1)[0]
 
-    def _execute(self, statement: str, database: str = "postgres") -> None:
+    def _execute(self, statement, database="postgres"):
         import psycopg
 
         with psycopg.connect(
@@ -134,24 +115,25 @@ class Server:
             connection.execute(statement)
 
 
-_QUICK = {
+_SETTINGS = {
+    "listen_addresses": "''",
+    "max_connections": "200",
     "fsync": "off",
     "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "256MB",
 }
-_DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
 
 @contextmanager
-def running_server(binaries: Path, *, durable: bool = False) -> Iterator[Server]:
-    """Start a server. At the end, stop it and remove its folder. `durable` makes commits survive a crash."""
+def running_server(binaries):
+    """Start a server. At the end, stop it and remove its folder."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: a socket's path has at most 107 bytes
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
-        server = Server(binaries, folder, _DURABLE if durable else _QUICK)
+        server = Server(binaries, folder)
         server.start()
         try:
             yield server

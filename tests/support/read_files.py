@@ -1,4 +1,4 @@
-"""Read the files that commands write."""
+"""Read the files that commands write, and write JSON lines for them."""
 
 import csv
 import json
@@ -8,6 +8,11 @@ def read_csv(path):
     """Return the rows of a CSV file as dictionaries."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file, strict=True))
+
+
+def write_json_lines(path, values):
+    """Write values to a file of JSON lines."""
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
 
 
 def read_json_lines(path):

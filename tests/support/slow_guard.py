@@ -4,11 +4,11 @@ import math
 import statistics
 
 
-def sigmoid(x: float) -> float:
+def sigmoid(x):
     return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
 
 
-def log_sigmoid(x: float) -> float:
+def log_sigmoid(x):
     return -math.log1p(math.exp(-x)) if x > -700 else x
 
 
@@ -18,15 +18,15 @@ class SlowGuard:
     def __init__(self, window=7, decay=0.95, aggregation="median", mapping="arctanh", prompt=()):
         self.w, self.decay, self.aggregation, self.mapping = window, decay, aggregation, mapping
         self.prompt = list(prompt)
-        self.hs: list[float] = []
-        self.tokens: list[int] = []
-        self.k: list[int] = []
-        self.alpha: list[float] = []
-        self.q: list[float] = []
-        self.glob: list[float] = []
-        self.candidates: dict[int, float] = {}
+        self.hs = []
+        self.tokens = []
+        self.k = []
+        self.alpha = []
+        self.q = []
+        self.glob = []
+        self.candidates = {}
 
-    def step(self, logits: list[float]) -> int:
+    def step(self, logits):
         top = max(logits)
         z = sum(math.exp(x - top) for x in logits)
         p = [math.exp(x - top) / z for x in logits]

@@ -1,8 +1,5 @@
 """Make small tokenizers for tests: with whole words, or with bytes and a few merges."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -10,7 +7,7 @@ MARKS = ["<s>", "<pad>", "</s>", "<unk>"]
 """The first words of an encoder's vocabulary."""
 
 
-def words_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+def words_of(vocabulary):
     """Return a tokenizer for a language model: a token per word. The first token begins and ends texts."""
     first = vocabulary[0]
     tokens = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token=first))
@@ -18,7 +15,7 @@ def words_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokens, bos_token=first, eos_token=first)
 
 
-def marked_words_of(words: Iterable[str], **options: Any) -> PreTrainedTokenizerFast:
+def marked_words_of(words, **options):
     """Return a tokenizer for an encoder: `MARKS`, then a token per word. <s> and </s> enclose texts."""
     vocabulary = {word: i for i, word in enumerate([*MARKS, *words])}
     tokens = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -30,7 +27,7 @@ def marked_words_of(words: Iterable[str], **options: Any) -> PreTrainedTokenizer
     return PreTrainedTokenizerFast(tokenizer_object=tokens, **names, **options)
 
 
-def bytes_of(texts: Iterable[str], vocabulary: int, **options: Any) -> PreTrainedTokenizerFast:
+def bytes_of(texts, vocabulary, **options):
     """Return a byte-level BPE tokenizer with an end-of-text token, but without padding and start tokens."""
     tokens = Tokenizer(models.BPE())
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -1,14 +1,13 @@
 """Run a strategy without a model: one step on given logits, or a text step by step."""
 
 import torch
-from torch import Tensor
 
 from guard_eval.generation.decoding.context import Context
 from guard_eval.generation.decoding.processor import choose_tokens, collect_adapted_values, make_first_state
 from guard_eval.generation.strategies import apply_step, parse
 
 
-def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None) -> Context:
+def context(keys, step=0, *, tokens=None, written=None, state=None):
     """Return the context of a step. Arguments that are left out are empty."""
     nothing = torch.zeros(len(keys), 0, dtype=torch.long)
     return Context(
@@ -25,13 +24,13 @@ def as_strategy(strategy):
     return parse(strategy) if isinstance(strategy, str) else strategy
 
 
-def logits_after(strategy, logits: Tensor, *, keys=None, step: int = 0, **facts) -> Tensor:
+def logits_after(strategy, logits, *, keys=None, step=0, **facts):
     """Return the logits after a strategy's step, `[B, V]`."""
     keys = torch.zeros(len(logits), dtype=torch.long) if keys is None else keys
     return apply_step(as_strategy(strategy), logits, context(keys, step, **facts))
 
 
-def tokens_kept(logits: Tensor, row: int = 0) -> set[int]:
+def tokens_kept(logits, row=0):
     """Return the tokens of a row that are not masked."""
     return set((logits[row] > -torch.inf).nonzero()[:, 0].tolist())
 
@@ -39,14 +38,14 @@ def tokens_kept(logits: Tensor, row: int = 0) -> set[int]:
 class Follower:
     """Write a batch of texts with a strategy: call with the logits `[B, V]` of each step."""
 
-    def __init__(self, strategy, keys: Tensor, *, prompts: Tensor | None = None):
+    def __init__(self, strategy, keys, *, prompts=None):
         self.strategy, self.keys = as_strategy(strategy), keys
         self.tokens = torch.zeros(len(keys), 0, dtype=torch.long) if prompts is None else prompts
         self.written = self.tokens[:, :0]
         self.state = torch.tensor([make_first_state(self.strategy)] * len(keys), dtype=torch.float64)
-        self.steps: list[dict[str, Tensor]] = []
+        self.steps = []
 
-    def __call__(self, logits: Tensor, written: Tensor | None = None) -> Tensor:
+    def __call__(self, logits, written=None):
         """Return the chosen tokens, `[B]`. With `written`, the texts continue with these tokens instead."""
         before = self.state.clone()
         facts = context(
@@ -65,6 +64,6 @@ class Follower:
         return chosen
 
     @property
-    def trace(self) -> dict[str, Tensor]:
+    def trace(self):
         """Return the traced values of the strategy by name, each `[B, steps]`."""
         return {name: torch.stack([step[name] for step in self.steps], 1) for name in self.steps[0]}

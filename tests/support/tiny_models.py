@@ -224,13 +224,13 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
 """Models that ignore padding, have no cache, or see only a part of the text, by name in `CONFIG_MAPPING`."""
 
 
-def tiny(kind: str, seed: int = 3, **changes: Any) -> Any:
+def tiny(kind, seed=3, **changes):
     """Return a model of a kind, the same at every call. `changes` change the model's configuration."""
     torch.manual_seed(seed)
     config, settings = CONFIGS[kind] if kind in CONFIGS else _find_foreign(kind)
     return AutoModelForCausalLM.from_config(config(**{**settings, **changes}), dtype=torch.float32).eval()
 
 
-def _find_foreign(kind: str) -> tuple[type[PreTrainedConfig], dict[str, Any]]:
+def _find_foreign(kind):
     name, settings = FOREIGN[kind]
     return CONFIG_MAPPING[name], settings

@@ -1,33 +1,34 @@
 """Write texts for prompts with the transformers engine, and tokens with the engine's decoding loop."""
 
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 from guard_eval import progress
-from guard_eval.generation import FinishedBatch
-from guard_eval.generation.engines.batch import Batch, DecodedBatch, find_padding_token
-from guard_eval.generation.engines.decode import Watch, Writer, decode_batch
-from guard_eval.generation.engines.loading import LoadedModel
+from guard_eval.generation.engines.batch import Batch, find_padding_token
+from guard_eval.generation.engines.decode import Writer, decode_batch
 from guard_eval.generation.strategies import parse
-from guard_eval.records import Continuation, Prompt
+from guard_eval.records import Prompt
 from guard_eval.study.system_settings import GenerationSettings
 
 
+def make_prompts(count):
+    """Return prompts of which each is longer than the one before."""
+    return [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(count)]
+
+
 def write_planned(
-    loaded: LoadedModel,
-    texts: Sequence[tuple[Prompt, int]],
-    strategy: str,
+    loaded,
+    texts,
+    strategy,
     *,
-    batch_size: int = 8,
-    seed: int = 0,
-    amateur: LoadedModel | None = None,
-    trace: bool = False,
-    on_step: Watch | None = None,
-    **settings: Any,
-) -> Iterator[FinishedBatch]:
+    batch_size=8,
+    seed=0,
+    amateur=None,
+    trace=False,
+    on_step=None,
+    **settings,
+):
     """Write texts with settings of `[generation]`, and yield the finished batches."""
     writer = Writer(
         loaded=loaded,
@@ -41,24 +42,22 @@ def write_planned(
     yield from writer.generate_batches(texts)
 
 
-def write(
-    loaded: LoadedModel, prompts: Sequence[Prompt], strategy: str, **settings: Any
-) -> Iterator[list[Continuation]]:
+def write(loaded, prompts, strategy, **settings):
     """Yield the first text of each prompt in batches."""
     for batch in write_planned(loaded, [(prompt, 1) for prompt in prompts], strategy, **settings):
         yield batch.texts
 
 
 def continue_rows(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    strategy: str,
+    model,
+    prompts,
+    strategy,
     *,
-    ends: Sequence[int] = (0,),
-    limit: int = 20,
-    keys: torch.Tensor | None = None,
-    **options: Any,
-) -> DecodedBatch:
+    ends=(0,),
+    limit=20,
+    keys=None,
+    **options,
+):
     """Continue prompts of token ids. The default key of a prompt is its number."""
     keys = torch.arange(len(prompts), device=model.device) if keys is None else keys
     batch = Batch(prompts=prompts, keys=keys, ends=ends, limit=limit, padding=find_padding_token(model))
@@ -66,10 +65,10 @@ def continue_rows(
 
 
 @contextmanager
-def collect_notices() -> Iterator[list[str]]:
+def collect_notices():
     """Collect the notices to the user within the block."""
     reporter = progress.Reporter()
-    notices: list[str] = []
+    notices = []
     reporter.show_notice = notices.append
     with progress.use_reporter(reporter):
         yield notices

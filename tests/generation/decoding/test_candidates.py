@@ -10,7 +10,7 @@ from guard_eval.generation.decoding.candidates import find_best_score_index, fin
 
 @pytest.mark.parametrize("vocabulary", [1, 7, 15, 128, 129, 1000, 2048, 5000, 40_001])
 @pytest.mark.parametrize("n", [1, 5, 15, 50])
-def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
+def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary, n):
     generator = torch.Generator().manual_seed(vocabulary)
     logits = (torch.randn(4, vocabulary, generator=generator) * 3).bfloat16().float()
     logits[1] = 0.5  # everything ties
@@ -26,7 +26,7 @@ def test_top_candidates_equal_a_stable_sort_with_ties(vocabulary: int, n: int):
 @given(
     st.lists(st.sampled_from([-torch.inf, -2.5, -0.0, 0.0, 1e-45, 3.25, 3.4e38]), min_size=1, max_size=300)
 )
-def test_top_candidates_are_sorted_by_score_and_id(row: list[float]):
+def test_top_candidates_are_sorted_by_score_and_id(row):
     _, ids = find_top_candidates(torch.tensor([row]), 15)
     by_hand = sorted(range(len(row)), key=lambda token: (-row[token], token))
     assert ids[0].tolist() == by_hand[:15]

@@ -12,7 +12,7 @@ from guard_eval.generation.decoding.entropy import (
 )
 
 
-def entropy_of(*probabilities: float) -> float:
+def entropy_of(*probabilities):
     return shannon_entropy(torch.tensor([probabilities]).log())[0].item()
 
 
@@ -46,7 +46,7 @@ def test_smoothed_entropy_equals_hand_arithmetic():
 
 
 @pytest.mark.parametrize("scale", [0.3, 3, 30])
-def test_entropy_of_long_rows_equals_float64(scale: float):
+def test_entropy_of_long_rows_equals_float64(scale):
     logits = torch.randn(3, 50_003, generator=torch.Generator().manual_seed(1)) * scale
     p = logits.double().softmax(-1)
     entropy, log_z = shannon_entropy(logits)

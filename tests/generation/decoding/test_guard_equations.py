@@ -4,19 +4,18 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import average_entropies
 from guard_eval.generation.decoding.guard import equations as guard
 from guard_eval.generation.strategies import Guard
 
 
-def f64(*values: float) -> Tensor:
+def f64(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-def column(*values: float) -> Tensor:
+def column(*values):
     """Return the values of one text, with a row for each step."""
     return f64(*values)[:, None]
 
@@ -59,5 +58,5 @@ def test_entropy_averages_equal_hand_arithmetic():
 
 
 def test_released_formulation_refuses_a_window_of_one():
-    with pytest.raises(StudyError, match="window = 1 is too small for formulation = 'released'"):
+    with expect_refusal("window = 1 is too small for formulation = 'released'"):
         Guard(window=1, formulation="released")

@@ -4,7 +4,6 @@ import pytest
 import torch
 from slow_guard import SLOW
 from stepping import Follower, context
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from guard_eval.generation.decoding.processor import make_first_state
@@ -25,7 +24,7 @@ SETTINGS = [
 ]
 
 
-def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
+def bursty_logits(steps, rows, vocabulary, seed):
     """Return logits with entropies near 0 or near ln V, and with one ranking, so that tokens repeat."""
     generator = torch.Generator().manual_seed(seed)
     base = torch.randn(1, 1, vocabulary, generator=generator) * 2
@@ -33,21 +32,21 @@ def bursty_logits(steps: int, rows: int, vocabulary: int, seed: int) -> Tensor:
     return (base + torch.randn(steps, rows, vocabulary, generator=generator)) * sharpness
 
 
-def some_prompts(rows: int, vocabulary: int) -> Tensor:
+def some_prompts(rows, vocabulary):
     """Return prompts of 9 positions, some of which begin with padding."""
     prompts = torch.randint(vocabulary, (rows, 9), generator=torch.Generator().manual_seed(rows))
     prompts[torch.arange(9) < (torch.arange(rows) % 4)[:, None]] = -1
     return prompts
 
 
-def run(logits: Tensor, strategy, prompts: Tensor | None = None) -> tuple[Tensor, dict]:
+def run(logits, strategy, prompts=None):
     choose = Follower(strategy, torch.arange(logits.shape[1]), prompts=prompts)
     for step in logits:
         choose(step)
     return choose.written, choose.trace
 
 
-def settings_of(formulation: str) -> list[Guard]:
+def settings_of(formulation):
     return [
         Guard(formulation=formulation, **settings)
         for settings in SETTINGS
@@ -56,7 +55,7 @@ def settings_of(formulation: str) -> list[Guard]:
 
 
 @pytest.mark.parametrize("strategy", [guard for name in FORMULATIONS for guard in settings_of(name)], ids=str)
-def test_guard_equals_the_slow_reference(strategy: Guard):
+def test_guard_equals_the_slow_reference(strategy):
     rows = 4
     logits = bursty_logits(200, rows, 60, seed=3)
     prompts = some_prompts(rows, 60)
@@ -85,21 +84,21 @@ def test_guard_equals_the_slow_reference(strategy: Guard):
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_guard_breaks_ties_by_the_smallest_id(formulation: str):
+def test_guard_breaks_ties_by_the_smallest_id(formulation):
     # 40 equal logits, k_1 = 10: the candidates are 0 … 9. Their counts are 0, 0, 1, 1, 2 … with α = 1/2.
     tokens, _ = run(torch.zeros(12, 1, 40), f"guard(formulation={formulation})")
     assert tokens[0, :9].tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_guard_accepts_a_small_vocabulary(formulation: str):
+def test_guard_accepts_a_small_vocabulary(formulation):
     # Entropy never changes, so α = 1/2: e² wins, e²/2 = 3.7 wins over e = 2.7, then e²/4 = 1.8 does not
     tokens, _ = run(torch.tensor([[[0.0, 2.0, 1.0]]] * 3), f"guard(formulation={formulation})")
     assert tokens.tolist() == [[1, 1, 2]]
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_guard_never_chooses_a_masked_token(formulation: str):
+def test_guard_never_chooses_a_masked_token(formulation):
     logits = torch.full((1, 30), -torch.inf)
     logits[0, 4], logits[0, 9] = 1.0, 0.9
     for select in ("argmax", "sample"):
@@ -119,7 +118,7 @@ def test_released_formulation_drops_a_vanishing_penalty():
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_guard_samples_by_the_penalised_scores(formulation: str):
+def test_guard_samples_by_the_penalised_scores(formulation):
     from scipy import stats
 
     rows, logits = 20_000, bursty_logits(3, 1, 40, seed=8)
@@ -156,7 +155,7 @@ class NoHostCopies(TorchDispatchMode):
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
-def test_guard_step_never_waits_for_the_device(formulation: str, select: str):
+def test_guard_step_never_waits_for_the_device(formulation, select):
     """On a CPU nothing waits, so the vocabulary is large enough that no short cut for CPUs is taken."""
     logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = parse(f"guard(formulation={formulation}, select={select}, window=3)")

@@ -15,7 +15,7 @@ from guard_eval.generation.decoding.noise import (
 IDS = torch.arange(2000)[None]
 
 
-def keys(*names: str, seed: int = 1) -> torch.Tensor:
+def keys(*names, seed=1):
     return torch.tensor([make_row_key(seed, name, "top_k(k=50)") for name in names])
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from refusals import expect_refusal
 from stepping import Follower
 
 from guard_eval.errors import StudyError
@@ -65,11 +66,11 @@ def test_signatures_of_user_strategies_are_parsed_back(examples):
     assert signature(parse("last_tokens")) == "last_tokens(n=3)"
     assert signature(parse("dry + wave(kind=down)")).endswith(" + wave(kind=down)")
     assert parse(signature(parse("last_tokens(n=7)"))) == parse("last_tokens(n=7)")
-    with pytest.raises(StudyError, match="has no parameter 'm'"):
+    with expect_refusal("has no parameter 'm'"):
         parse("last_tokens(m=7)")
-    with pytest.raises(StudyError, match="kind = 'sideways' is unknown: choose from: up, down"):
+    with expect_refusal("kind = 'sideways' is unknown: choose from: up, down"):
         parse("wave(kind=sideways)")
-    with pytest.raises(StudyError, match="did you mean 'wave'"):
+    with expect_refusal("did you mean 'wave'"):
         parse("wawe")
 
 
@@ -80,7 +81,7 @@ def test_child_processes_load_the_users_strategies(examples, tmp_path, monkeypat
     monkeypatch.delenv(own.VARIABLE)
     own._classes.clear()
     own._loaded_paths.clear()
-    with pytest.raises(StudyError, match=r"add --code FILE\.py"):
+    with expect_refusal(r"add --code FILE\.py"):
         parse("wave")
 
 
@@ -89,9 +90,7 @@ def test_source_hash_covers_all_user_defined_steps(examples, load_own_strategies
     assert own.hash_own_strategy_source(parse("dry + wave(kind=down)")) == first
     assert own.hash_own_strategy_source(parse("wave + last_tokens")) == f"{first}+{first}"
     assert own.hash_own_strategy_source(parse("dry + top_p")) is None
-    with pytest.raises(
-        StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
-    ):
+    with expect_refusal(r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"):
         load_own_strategies(EXAMPLES + "# other\n", "other.py")
 
 
@@ -138,7 +137,7 @@ def test_error_in_a_users_function_names_the_file(load_own_strategies, body):
     function = IDENTITY.replace("return logits", body)
     load_own_strategies(HEAD + CLASS.format(name="A", body=PLAIN) + function)
     says = re.escape(BAD_FUNCTIONS[body])
-    with pytest.raises(StudyError, match=rf"mine\.py: the function of A .*{says}"):
+    with expect_refusal(rf"mine\.py: the function of A .*{says}"):
         Follower("a", torch.tensor([1]))(torch.zeros(1, 9))
 
 
@@ -149,7 +148,7 @@ def test_users_masks_are_checked_at_every_step(load_own_strategies, base):
     load_own_strategies(text.replace("Sampler", base))
     follower = Follower("a", torch.tensor([1, 2]))
     follower(torch.zeros(2, 9))
-    with pytest.raises(StudyError, match=r"mine\.py: the function of A masked every token"):
+    with expect_refusal(r"mine\.py: the function of A masked every token"):
         follower(torch.zeros(2, 9))
 
 
@@ -168,7 +167,7 @@ def test_users_masks_are_checked_at_every_step(load_own_strategies, base):
 )
 def test_user_strategy_refuses_bad_parameters(load_own_strategies, lines, value, says):
     load_own_strategies(HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
-    with pytest.raises(StudyError, match=re.escape(says)):
+    with expect_refusal(re.escape(says)):
         parse(f"a({value})")
 
 
@@ -176,7 +175,7 @@ def test_user_strategy_refuses_bad_parameters(load_own_strategies, lines, value,
 def test_initial_state_must_be_a_list_of_numbers(load_own_strategies, numbers):
     state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
     load_own_strategies(HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
-    with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
+    with expect_refusal(r"mine\.py: the function of A failed: (TypeError|ValueError)"):
         Follower("a", torch.tensor([1]))
 
 

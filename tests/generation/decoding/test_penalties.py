@@ -13,16 +13,16 @@ from guard_eval.generation.strategies import Dry
 V = 12
 
 
-def texts(length: int, rows: int = 20, seed: int = 0) -> torch.Tensor:
+def texts(length, rows=20, seed=0):
     return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-def logits(rows: int = 20) -> torch.Tensor:
+def logits(rows=20):
     return torch.randn(rows, V, generator=torch.Generator().manual_seed(1)) * 2
 
 
 @pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
-def test_repetition_penalty_equals_transformers(theta: float):
+def test_repetition_penalty_equals_transformers(theta):
     tokens = texts(6)
     penalised = logits_after(f"repetition_penalty(penalty={theta})", logits(), tokens=tokens)
     assert torch.equal(penalised, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
@@ -30,7 +30,7 @@ def test_repetition_penalty_equals_transformers(theta: float):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("length", [1, 3, 9, 60])
-def test_no_repeat_ngram_equals_transformers(n: int, length: int):
+def test_no_repeat_ngram_equals_transformers(n, length):
     tokens = texts(length) % 5
     penalised = logits_after(f"no_repeat_ngram(n={n})", logits(), tokens=tokens)
     assert torch.equal(penalised, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
@@ -52,9 +52,9 @@ def test_count_penalties_equal_hand_arithmetic():
     assert not once[1].any()
 
 
-def slow_dry(text: list[int], *, multiplier: float, base: float, allowed_length: int) -> dict[int, float]:
+def slow_dry(text, *, multiplier, base, allowed_length):
     """Return DRY's penalty of each token, by a comparison of lists."""
-    longest: dict[int, int] = {}
+    longest = {}
     for index in range(1, len(text)):
         for n in range(1, min(index, penalties.LONGEST_MATCH) + 1):
             if text[index - n : index] == text[len(text) - n :]:

@@ -106,7 +106,7 @@ WARPERS = {
 
 @pytest.mark.parametrize("name", WARPERS)
 @pytest.mark.parametrize("tau", [1.0, 0.6, 1.7])
-def test_samplers_equal_transformers(name: str, tau: float):
+def test_samplers_equal_transformers(name, tau):
     logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(6)) * 3
     mine = logits_after(name, sampling.divide_by_temperature(logits, tau))
     expected = WARPERS[name](None, TemperatureLogitsWarper(tau)(None, logits.double()))
@@ -128,7 +128,7 @@ KEYS = torch.tensor([make_row_key(11, str(row), "any") for row in range(ROWS)])
     ids=str,
 )
 @pytest.mark.parametrize("step", [0, 5])
-def test_draw_frequencies_equal_the_probabilities(strategy, exact: list[float], step: int):
+def test_draw_frequencies_equal_the_probabilities(strategy, exact, step):
     tokens = choose_tokens(parse(strategy), P.log().expand(ROWS, -1), context(KEYS, step))
     counts = torch.bincount(tokens, minlength=5)
     possible = [token for token in range(5) if exact[token] > 0]
@@ -151,7 +151,7 @@ def test_greedy_takes_the_first_of_equal_tokens():
         "mirostat(temperature={})",
     ],
 )
-def test_temperature_beyond_float32_gives_the_limit(name: str):
+def test_temperature_beyond_float32_gives_the_limit(name):
     """Near 0, only the likeliest token is possible. A high temperature never gives a masked token."""
     logits = torch.tensor([[-torch.inf, 1.0, 3.0, -2.0, 0.5]])
     for key in range(20):
@@ -181,7 +181,7 @@ AUTHORS = {
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_samplers_equal_the_authors_programs(name: str):
+def test_samplers_equal_the_authors_programs(name):
     i = torch.arange(120, dtype=torch.float64)
     for height, tokens in zip((3, 9), AUTHORS[name], strict=True):
         logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float()

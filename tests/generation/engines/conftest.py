@@ -6,12 +6,12 @@ import pytest
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 
-from guard_eval.generation.engines.loading import LoadedModel, load_pretrained
+from guard_eval.generation.engines.loading import load_pretrained
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "models"
 
 
-def save_random(kind: str, folder: Path) -> Path:
+def save_random(kind, folder):
     """Write a random model and its tokenizer."""
     tiny(kind).save_pretrained(folder)
     text = "the cat sat on the mat and the dog ran to the old red house"
@@ -20,17 +20,17 @@ def save_random(kind: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def llama_folder(tmp_path_factory) -> Path:
+def llama_folder(tmp_path_factory):
     return save_random("llama", tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="session")
-def gpt2_folder(tmp_path_factory) -> Path:
+def gpt2_folder(tmp_path_factory):
     return save_random("gpt2", tmp_path_factory.mktemp("gpt2"))
 
 
 @pytest.fixture(scope="session")
-def loaded(request, llama_folder, gpt2_folder) -> LoadedModel:
+def loaded(request, llama_folder, gpt2_folder):
     """Load the model that `@pytest.mark.parametrize("loaded", [...], indirect=True)` names."""
     if request.param in {"llama", "gpt2"}:
         return load_pretrained(

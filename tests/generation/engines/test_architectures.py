@@ -22,7 +22,7 @@ continue_rows = partial(continue_to, limit=STEPS)
 every_kind = pytest.mark.parametrize("kind", CONFIGS)
 
 
-def generated(model, prompt: list[int], **settings) -> list[int]:
+def generated(model, prompt, **settings):
     ids = torch.tensor([prompt])
     output = model.generate(
         input_ids=ids,
@@ -80,16 +80,16 @@ def test_contrastive_search_equals_the_definition(kind):
 @pytest.mark.parametrize("q", [1.0, 3.0])
 def test_acs_equals_the_definition(q):
     def follow_a_text():
-        earlier: dict[bool, list[float]] = {False: [], True: []}
+        earlier = {False: [], True: []}
 
-        def exponent(p: list[float], *, inside: bool) -> float:
+        def exponent(p, *, inside):
             """Return q times arctanh of the entropy's difference from the median of the earlier ones."""
             h, before = -sum(x * math.log(x) for x in p if x > 0), earlier[inside]
             x = (h - statistics.median(before)) / math.log(len(p)) if before else 0
             before.append(h)
             return q * math.atanh(max(-1 + 1e-6, min(1 - 1e-6, x)))
 
-        def adapt(p: list[float]) -> tuple[int, float]:
+        def adapt(p):
             k = round(10 / (1 + math.exp(-exponent(p, inside=False))) + 5)
             top = sorted(p, reverse=True)[:k]
             x = exponent([probability / sum(top) for probability in top], inside=True)
@@ -104,7 +104,7 @@ def test_acs_equals_the_definition(q):
 
 
 @torch.inference_mode()
-def slow_search(model, follow_a_text) -> list[list[int]]:
+def slow_search(model, follow_a_text):
     """Write texts by contrastive search without a cache. `follow_a_text()` returns a function for k and α."""
     texts = []
     for prompt in PROMPTS:

@@ -14,14 +14,14 @@ STEPS = 9
 ENDS = {0, 33, 96, 150, 201}
 
 
-def log_softmax(logits: list[float]) -> list[float]:
+def log_softmax(logits):
     top = max(logits)
     z = math.log(sum(math.exp(x - top) for x in logits)) + top
     return [x - z for x in logits]
 
 
 @torch.inference_mode()
-def scores(expert, amateur, text: list[int], *, start: int, alpha: float, tau: float) -> dict[int, float]:
+def scores(expert, amateur, text, *, start, alpha, tau):
     """Return ln p_expert − ln p_amateur of each token with p_expert ≥ α max p_expert.
 
     The amateur sees the text from its token `start` on.
@@ -33,11 +33,9 @@ def scores(expert, amateur, text: list[int], *, start: int, alpha: float, tau: f
     return {v: strong[v] - weak[v] for v in range(len(strong)) if strong[v] >= least}
 
 
-def search_slowly(
-    expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float, sees: str
-) -> list[int]:
-    running: list[tuple[float, list[int]]] = [(0.0, [])]
-    ended: list[tuple[float, list[int]]] = []
+def search_slowly(expert, amateur, prompt, beams, *, alpha, tau, sees):
+    running = [(0.0, [])]
+    ended = []
     start = len(prompt) - 1 if sees == "last" else 0
     for step in range(STEPS):
         grown = [

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from written_texts import write
+from refusals import expect_refusal
+from written_texts import make_prompts, write
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.engines import decode
 from guard_eval.generation.engines.decode import decode_batch
 from guard_eval.generation.engines.encoding import decode_continuation, list_end_ids
@@ -16,7 +16,7 @@ from guard_eval.study.system_settings import GenerationSettings
 pytestmark = pytest.mark.slow
 
 SETTINGS = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 2}
-PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(5)]
+PROMPTS = make_prompts(5)
 
 a_llama = pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
@@ -72,7 +72,7 @@ def test_static_cache_needs_batches_of_equal_shape(loaded, monkeypatch):
 @a_llama
 def test_a_text_ends_at_the_end_token(loaded, monkeypatch):
     """A token that greedy decoding writes becomes the end token, so the text ends there."""
-    new: list[int] = []
+    new = []
     note = lambda step: new.append(int(step.tokens[0]))  # noqa: E731
     list(write(loaded, PROMPTS[:1], "greedy", on_step=note, **SETTINGS))
     index = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
@@ -102,13 +102,13 @@ def test_prompt_plus_continuation_is_the_whole_text(loaded):
 
 @a_llama
 def test_prompts_too_long_for_the_model_are_reported(loaded):
-    texts: list = []
+    texts = []
     says = r"'p2', 'p3', 'p4': .* reads at most 128 tokens.* is 120; set max_prompt_tokens to 8 or less"
     batches = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120})
-    with pytest.raises(StudyError, match=says):
+    with expect_refusal(says):
         texts.extend(batches)
     assert {text.prompt_id for batch in texts for text in batch} == {"p0", "p1"}
-    with pytest.raises(StudyError, match="set max_new_tokens below 128"):
+    with expect_refusal("set max_new_tokens below 128"):
         list(write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 500}))
     texts = write(loaded, PROMPTS, "greedy", **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
     assert next(texts)[0].prompt_tokens == 8
@@ -126,13 +126,13 @@ def test_broken_logits_are_reported_with_prompt_and_step(llama_folder, strategy)
     with torch.no_grad():
         broken.model.get_input_embeddings().weight[poisoned] = torch.nan
     bad = Prompt(id="bad", dataset="d", text="the cat house")
-    with pytest.raises(StudyError, match=r"'bad' at step 1;"):
+    with expect_refusal(r"'bad' at step 1;"):
         list(write(broken, [PROMPTS[0], bad], strategy, **SETTINGS))
 
 
 @a_llama
 def test_contrastive_decoding_records_its_amateur(loaded):
-    with pytest.raises(StudyError, match=r"needs a second, smaller model; name it in model.amateur"):
+    with expect_refusal(r"needs a second, smaller model; name it in model.amateur"):
         next(write(loaded, PROMPTS, "contrastive_decoding", **SETTINGS))
     texts = next(write(loaded, PROMPTS, "contrastive_decoding(beams=2)", amateur=loaded, **SETTINGS))
     assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in texts} == {("llama", loaded.revision)}

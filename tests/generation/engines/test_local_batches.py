@@ -29,7 +29,7 @@ DRAWN = {
 @pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 @pytest.mark.parametrize("name", [*STRATEGIES, *CHAINS])
 def test_batches_do_not_change_a_text(loaded, name):
-    def write_texts(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
+    def write_texts(prompts, batch_size, seed=4):
         batches = write(
             loaded,
             prompts,

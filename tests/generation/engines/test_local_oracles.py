@@ -18,7 +18,7 @@ BOS = 1
 a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 
 
-def published() -> dict:
+def published():
     return json.loads(PUBLISHED.read_text(encoding="utf-8"))
 
 
@@ -30,7 +30,7 @@ def test_greedy_writes_the_published_stories(loaded, name):
     assert loaded.tokenizer.decode(tokens).startswith(text)
 
 
-def coins(seed: int):
+def coins(seed):
     """Yield the random numbers in [0, 1) of llama2.c's xorshift64* generator."""
     state, whole = seed, (1 << 64) - 1
     while True:
@@ -45,7 +45,7 @@ def coins(seed: int):
 def test_top_p_writes_the_published_story(loaded):
     """Draw from our top-p truncation with the random numbers of llama2.c."""
     story = published()["top_p_doc"]
-    tokens: list[int] = []
+    tokens = []
     for coin in coins(story["seed"]):
         logits = loaded.model(input_ids=torch.tensor([[BOS, *tokens]])).logits[:, -1]
         likeliest, ids = logits_after(TopP(p=story["top_p"]), logits)[0].sort(descending=True, stable=True)

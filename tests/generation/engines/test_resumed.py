@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import BUNDLED, locate_model
@@ -82,7 +82,7 @@ def test_changed_model_or_dtype_causes_new_texts(folder, change, finished):
         change(folder / "model")
         changed = first
     if change == "dtype" or not finished:
-        with pytest.raises(StudyError, match=r"no run in|drawn prompts are missing"):
+        with expect_refusal(r"no run in|drawn prompts are missing"):
             pair(changed)
     preview = generate_texts(changed, dry_run=True)
     assert (preview.missing, preview.written) == (8, {})
@@ -120,7 +120,5 @@ def test_dry_run_uses_the_chat_template_settings(folder):
     chat = Study.open(folder, ["generation.chat=true", "generation.chat_template={brief = true}"])
     assert "would make" in " ".join(generate_texts(chat, dry_run=True).lines)
     misspelt = Study.open(folder, ["generation.chat=true", "generation.chat_template={breif = true}"])
-    with pytest.raises(
-        StudyError, match=r"generation\.chat_template: the template of .* does not use 'breif'"
-    ):
+    with expect_refusal(r"generation\.chat_template: the template of .* does not use 'breif'"):
         generate_texts(misspelt, dry_run=True)

@@ -12,7 +12,6 @@ from transformers.generation.logits_process import (
 from written_texts import continue_rows
 
 from guard_eval.generation.decoding.noise import draw_gumbel_noise, make_row_key
-from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.strategies import parse, signature
 
 STEPS = 40
@@ -31,7 +30,7 @@ MODELS = ["llama", "gpt2"]
 every_model = pytest.mark.parametrize("loaded", MODELS, indirect=True)
 
 
-def encoded(loaded: LoadedModel) -> list[list[int]]:
+def encoded(loaded):
     return [loaded.tokenizer(text)["input_ids"] for text in TEXTS]
 
 

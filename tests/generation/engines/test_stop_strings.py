@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tokenizers import bytes_of
 from transformers import GPT2Config
-from written_texts import write, write_planned
+from written_texts import make_prompts, write, write_planned
 
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
@@ -23,7 +23,7 @@ from guard_eval.study.system_settings import GenerationSettings
 
 pytestmark = pytest.mark.slow
 
-PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(4)]
+PROMPTS = make_prompts(4)
 SETTINGS = {"seed": 1, "max_new_tokens": 24, "max_prompt_tokens": 32}
 NAMES = ["greedy", "top_k(k=50)", "guard", "contrastive(k=5, alpha=0.6)", "acs(q=1)"]
 BROKEN = "\N{REPLACEMENT CHARACTER}"

@@ -6,9 +6,9 @@ import resource
 from dataclasses import replace
 
 import pytest
+from refusals import expect_refusal
 from written_texts import write
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.engines import encoding
 from guard_eval.generation.engines.encoding import encode_prompts
 from guard_eval.generation.engines.loading import load_pretrained
@@ -93,7 +93,7 @@ def test_chat_template_may_refuse_texts_that_are_longer_than_all_prompts(chat):
 )
 def test_chat_template_without_the_prompt_is_refused(chat, template, text):
     chat.tokenizer.chat_template = template
-    with pytest.raises(StudyError, match="template of 'talker' leaves the prompt out; set"):
+    with expect_refusal("template of 'talker' leaves the prompt out; set"):
         encode_prompts(chat, [replace(PROMPT, text=text)], 64, chat=True)
 
 
@@ -106,30 +106,28 @@ def test_chat_template_may_change_the_prompt(chat, change):
 @pytest.mark.parametrize("name", ["return_tensors", "padding", "add_generation_prompt", "tokenize"])
 def test_options_of_transformers_are_not_template_settings(chat, name):
     chat.tokenizer.chat_template = f"{{# {name} #}}{TEMPLATE}"
-    with pytest.raises(StudyError, match=f"template of 'talker' does not use '{name}'; remove {name}"):
+    with expect_refusal(f"template of 'talker' does not use '{name}'; remove {name}"):
         encode_prompts(chat, [PROMPT], 64, chat=True, chat_template=json.dumps({name: "max_length"}))
 
 
 def test_chat_with_a_model_without_template_is_refused(llama_folder):
-    with pytest.raises(StudyError, match=r"the model 'plain' has none; leave chat out"):
+    with expect_refusal(r"the model 'plain' has none; leave chat out"):
         encode_prompts(load_pretrained(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
 
 
 def test_prompt_refused_by_a_chat_template_is_reported(chat):
     chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
     other = replace(PROMPT, id="q")
-    with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
+    with expect_refusal(r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
         encode_prompts(chat, [PROMPT, other], 8, chat=True)
 
 
 def test_all_empty_prompts_are_reported(llama_folder):
     loaded = load_pretrained(str(llama_folder), name="plain")
     prompts = [replace(PROMPT, id=f"p{n}", text="" if n % 2 else "the cat") for n in range(50)]
-    with pytest.raises(
-        StudyError, match=r"the prompts 'p1', 'p3', .*, 'p39' and 5 more: empty, and the model"
-    ):
+    with expect_refusal(r"the prompts 'p1', 'p3', .*, 'p39' and 5 more: empty, and the model"):
         encode_prompts(loaded, prompts, 8)
-    with pytest.raises(StudyError, match="the prompt 'p1': empty"):
+    with expect_refusal("the prompt 'p1': empty"):
         encode_prompts(loaded, prompts[:3], 8)
 
 
@@ -138,9 +136,7 @@ def test_endless_chat_template_is_stopped(chat, monkeypatch):
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 0.2)
     loop, end = "{% for n in range(100000) %}", "{% endfor %}"
     chat.tokenizer.chat_template = loop * 5 + end * 5
-    with pytest.raises(
-        StudyError, match=r"'p': the chat template of 'talker' takes too long; set generation.chat"
-    ):
+    with expect_refusal(r"'p': the chat template of 'talker' takes too long; set generation.chat"):
         encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
     monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
     chat.tokenizer.chat_template = "{{ messages[0].content }}"
@@ -155,7 +151,7 @@ def test_chat_template_that_multiplies_text_is_stopped(chat, monkeypatch, text):
     limit = resource.getrlimit(resource.RLIMIT_AS)
     own_template = chat.tokenizer.chat_template
     chat.tokenizer.chat_template = f"{{{{ {text} }}}}"
-    with pytest.raises(StudyError, match="'p': the chat template of 'talker' writes too much text; set gen"):
+    with expect_refusal("'p': the chat template of 'talker' writes too much text; set gen"):
         encode_prompts(chat, [PROMPT] * 1000, 8, chat=True)
     assert resource.getrlimit(resource.RLIMIT_AS) == limit
     chat.tokenizer.chat_template = own_template
@@ -174,5 +170,5 @@ def test_chat_template_that_multiplies_text_is_stopped(chat, monkeypatch, text):
 )
 def test_exception_in_a_chat_template_is_reported(chat, template, says):
     chat.tokenizer.chat_template = template
-    with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
+    with expect_refusal(f"the prompt 'p': .*{says}"):
         encode_prompts(chat, [PROMPT], 8, chat=True)

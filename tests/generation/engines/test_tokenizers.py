@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refusals import expect_refusal
 from tokenizers import Tokenizer, processors
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -20,7 +21,6 @@ from transformers import (
 )
 from written_texts import collect_notices, write
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import (
     encode_prompts,
     list_control_tokens,
@@ -83,7 +83,7 @@ def test_tokenizer_may_have_unused_extra_tokens(folder):
     assert len(enlarged.tokenizer) > 320
     assert write_texts(enlarged)
     spelled = Prompt(id="bad", dataset="d", text="the <extra39>")
-    with pytest.raises(StudyError, match=r"'bad': has '<extra39>', which is token 327 .* 320 tok"):
+    with expect_refusal(r"'bad': has '<extra39>', which is token 327 .* 320 tok"):
         write_texts(enlarged, prompts=[spelled])
 
 
@@ -122,7 +122,7 @@ def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
     assert list_control_tokens(loaded.tokenizer)[token] == tokens[5]
     (text,) = write_texts(loaded, stop=[token])
     assert (text.finish, text.new_tokens) == ("stop", tokens.index(tokens[5]) + 1)
-    with pytest.raises(StudyError, match=r"can never match, because the control token"):
+    with expect_refusal(r"can never match, because the control token"):
         write_texts(loaded, stop=[f"{token}\n"])
 
 
@@ -138,11 +138,8 @@ def test_an_end_token_unknown_to_the_model_is_ignored(folder, value, ends):
 def test_an_end_token_must_be_a_number(folder, value):
     loaded = load_pretrained(str(folder))
     loaded.model.generation_config.eos_token_id = value
-    number = value[0] if isinstance(value, list) else value
-    with pytest.raises(
-        StudyError,
-        match=rf"eos_token_id = {re.escape(repr(number))} in its generation_config.json is not a token",
-    ):
+    number = re.escape(repr(value[0] if isinstance(value, list) else value))
+    with expect_refusal(rf"eos_token_id = {number} in its generation_config.json is not a token"):
         write_texts(loaded)
 
 
@@ -210,13 +207,13 @@ def test_chat_template_gets_its_settings(folder):
     loaded = load_pretrained(str(folder))
     loaded.tokenizer.chat_template = TEMPLATE
 
-    def ids(settings: dict) -> list[int]:
+    def ids(settings):
         return encode_prompts(loaded, PROMPTS, 32, chat=True, chat_template=json.dumps(settings))[0].ids
 
     assert loaded.tokenizer.decode(ids({})) == "the cat sat:"
     assert loaded.tokenizer.decode(ids({"enable_thinking": False})) == "the cat sat: no"
     for name in ("enable_thnking", "chat_template", "tokenize"):
-        with pytest.raises(StudyError, match=rf"the template of .* does not use '{name}'"):
+        with expect_refusal(rf"the template of .* does not use '{name}'"):
             ids({name: False})
     (text,) = write_texts(loaded, chat=True, chat_template={"enable_thinking": False})
     assert text.recipe.chat_template == '{"enable_thinking": false}'

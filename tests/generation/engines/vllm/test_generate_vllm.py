@@ -3,15 +3,15 @@
 import hashlib
 import importlib.util
 import json
-import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from command_line import make_command, make_environment
+from command_line import make_command, run_process
 from factories import continuation, text_file
 from factories import recipe as made_with
+from read_files import write_json_lines
+from refusals import expect_refusal
 
 from guard_eval.errors import StudyError
 from guard_eval.generation import command as generation_command
@@ -25,10 +25,10 @@ from guard_eval.texts.current import find_generated_texts
 pytestmark = pytest.mark.slow
 
 
-def study(folder: Path, strategies: list[str], model: str = "", generation: str = "") -> Study:
+def study(folder, strategies, model="", generation=""):
     folder.mkdir()
     prompts = [{"id": f"p{n}", "dataset": "d", "prompt": "Once upon a time"} for n in range(3)]
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    write_json_lines(folder / "prompts.jsonl", prompts)
     (folder / "study.toml").write_text(
         f"""
 name = "s"
@@ -49,8 +49,8 @@ per_dataset = 1
     return Study.open(folder)
 
 
-def run(vllm_study: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
-    generate_texts(vllm_study, engine="vllm", dry_run=dry_run, strategy=only)
+def run(vllm_study, *, dry_run=False):
+    generate_texts(vllm_study, engine="vllm", dry_run=dry_run)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -76,7 +76,7 @@ def test_vllm_writes_the_strategies_that_it_can_run(tmp_path, monkeypatch):
         yield Engine(plan.facts, lambda name, _texts: iter(requested.append(name) or []))
 
     monkeypatch.setattr(generation_command, "resolve_name", lambda _name: open_engine)
-    with pytest.raises(StudyError, match=r"^acs\(q=1\): vLLM cannot run acs\(q=1\), "):
+    with expect_refusal(r"^acs\(q=1\): vLLM cannot run acs\(q=1\), "):
         run(vllm_study)
     assert requested == ["guard", "greedy"]
 
@@ -102,13 +102,13 @@ def test_vllm_texts_have_ids_of_their_own(tmp_path):
     ],
 )
 def test_vllm_refuses_unsupported_device_settings(tmp_path, model, message):
-    with pytest.raises(StudyError, match=message):
+    with expect_refusal(message):
         run(study(tmp_path / "s", ["guard", "greedy"], model))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
 def test_missing_vllm_names_the_extra(tmp_path):
-    with pytest.raises(StudyError, match=r"pip install -e '.*\[vllm\]'"):
+    with expect_refusal(r"pip install -e '.*\[vllm\]'"):
         run(study(tmp_path / "s", ["guard", "greedy"]))
 
 
@@ -121,18 +121,13 @@ def test_vllm_writes_the_texts_of_transformers(tmp_path):
     for engine in ("local", "vllm"):
         vllm_study = study(tmp_path / engine, names)
         arguments = ["generate", vllm_study.folder, "--engine", engine]
-        settings = make_environment(VLLM_CPU_KVCACHE_SPACE="1")
         parts = (["--shard", "1/2"], ["--shard", "2/2"]) if engine == "vllm" else ([],)
         for piece in parts:
-            ran = subprocess.run(
-                make_command(*arguments, *piece), env=settings, capture_output=True, text=True, check=False
-            )
-            assert ran.returncode == 0, ran.stderr[-2000:]
+            ran = run_process(make_command(*arguments, *piece), VLLM_CPU_KVCACHE_SPACE="1")
+            assert ran.code == 0, ran
         before = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
-        ran = subprocess.run(
-            make_command(*arguments), env=settings, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr[-2000:]
+        ran = run_process(make_command(*arguments), VLLM_CPU_KVCACHE_SPACE="1")
+        assert ran.code == 0, ran
         after = {path.name: path.read_bytes() for path in vllm_study.continuations_folder.glob("*/*.jsonl")}
         assert after == before
         texts = [

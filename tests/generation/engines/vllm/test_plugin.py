@@ -48,7 +48,7 @@ def _own_strategies(load_own_strategies):
     load_own_strategies(OWN)
 
 
-def jobs(names: list[str]) -> list[Job]:
+def jobs(names):
     numbers = random.Random(1)
     results = []
     for index in range(max(10, 2 * len(names))):  # beside others of the same strategy
@@ -59,7 +59,7 @@ def jobs(names: list[str]) -> list[Job]:
     return results
 
 
-def alone(job: Job, model: Model) -> list[int]:
+def alone(job, model):
     """Return the expected text of a request, by the slow reference or by the steps of other engines."""
     extra = job.parameters.extra_args
     if extra is None:
@@ -108,7 +108,7 @@ def test_equal_requests_have_separate_states():
 
 def test_requests_without_a_strategy_keep_their_logits():
     processor = ProcessorForRunnerV1(config(), CPU)
-    outputs: list[int] = []
+    outputs = []
     added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
     processor.update_state(BatchUpdate(2, [], added, []))
     logits = torch.randn(2, V)

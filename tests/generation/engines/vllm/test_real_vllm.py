@@ -4,7 +4,6 @@ Needs vLLM, which has an environment of its own: `make test-vllm`.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -22,8 +21,8 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.generation.decoding.noise import make_row_key  # noqa: E402
-from guard_eval.generation.engines.encoding import EncodedPrompt, encode_prompts, list_end_ids  # noqa: E402
-from guard_eval.generation.engines.loading import LoadedModel, load_pretrained  # noqa: E402
+from guard_eval.generation.engines.encoding import encode_prompts, list_end_ids  # noqa: E402
+from guard_eval.generation.engines.loading import load_pretrained  # noqa: E402
 from guard_eval.generation.engines.vllm import generation  # noqa: E402
 from guard_eval.generation.strategies import parse, signature  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
@@ -57,7 +56,7 @@ TEXTS = [
 NEW, SEED, AT_ONCE = 80, 3, 4
 
 
-def start(location: str, tokens: int = 256, **options):
+def start(location, tokens=256, **options):
     """Return vLLM with a model, and the description of the model."""
     described = generation.open_model_without_weights(
         location, name=Path(location).name, revision="main", dtype="auto"
@@ -67,37 +66,37 @@ def start(location: str, tokens: int = 256, **options):
 
 
 @pytest.fixture(scope="module", params=["bundled", "stories3m"])
-def location(request) -> str:
+def location(request):
     if request.param == "stories3m" and not (SHARED / "stories3m").is_dir():
         pytest.skip(f"{SHARED / 'stories3m'} is not at hand")
     return locate_model("bundled", Path()) if request.param == "bundled" else str(SHARED / "stories3m")
 
 
 @pytest.fixture(scope="module")
-def reference(location) -> LoadedModel:
+def reference(location):
     return load_pretrained(location)
 
 
 @pytest.fixture(scope="module")
-def rows(reference) -> list[EncodedPrompt]:
+def rows(reference):
     prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS * 2)]
     return encode_prompts(reference, prompts, 64)
 
 
 @pytest.fixture(scope="module")
-def engine(location) -> Iterator:
+def engine(location):
     llm, described = start(location)
     yield llm, described
     llm.llm_engine.engine_core.shutdown()
 
 
-def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
+def by_transformers(loaded, rows, name):
     keys = torch.tensor([make_row_key(SEED, row.prompt.id, signature(parse(name))) for row in rows])
     prompts = [row.ids for row in rows]
     return continue_rows(loaded.model, prompts, name, keys=keys, ends=list_end_ids(loaded), limit=NEW).tokens
 
 
-def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
+def by_vllm(engine, rows, names):
     """Return vLLM's texts for rows with the strategies `names`, written in one run with shared batches."""
     llm, described = engine
     settings = GenerationSettings(max_new_tokens=NEW)
@@ -110,7 +109,7 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
     return [list(output.outputs[0].token_ids) for output in outputs]
 
 
-def count_differences(first: list[list[int]], second: list[list[int]]) -> int:
+def count_differences(first, second):
     """Count the texts that differ between two engines, whose rounding errors may change a choice."""
     return sum(a != b for a, b in zip(first, second, strict=True))
 

@@ -1,9 +1,11 @@
 """Requests that name strategies, and requests that are refused."""
 
+import re
+
 import pytest
 from fake_vllm import parameters
+from refusals import expect_refusal
 
-from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import make_row_key
 from guard_eval.generation.engines.vllm.request import make_extra_args, read_strategy_request
 from guard_eval.generation.strategies import Guard, TopP
@@ -12,17 +14,12 @@ from guard_eval.generation.strategies import Guard, TopP
 def test_requests_without_a_strategy_are_ignored():
     assert read_strategy_request(parameters()) is None
     assert read_strategy_request(parameters({})) is None
-    assert (
-        read_strategy_request(
-            parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0)
-        )
-        is None
-    )
+    others = {"guard": 1, "guardian": "x", "other": {"a": 1}}
+    assert read_strategy_request(parameters(others, presence_penalty=1.0)) is None
 
 
 def test_a_request_names_a_strategy_by_signature():
     result = read_strategy_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
-    assert result is not None
     assert result.strategy == Guard(window=4, formulation="released")
     assert result.key == 0
 
@@ -31,17 +28,14 @@ def test_random_key_of_a_vllm_request_equals_other_engines():
     arguments = make_extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
     assert arguments == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
     result = read_strategy_request(parameters(arguments))
-    assert result is not None
     assert result.key == make_row_key(7, "wiki-1", "top_p(p=0.9)")
     second = read_strategy_request(
         parameters(make_extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2))
     )
-    assert second is not None
     assert second.key == make_row_key(7, "wiki-1", "top_p(p=0.9)", 2) != result.key
     anonymous = read_strategy_request(
         parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7})
     )
-    assert anonymous is not None
     assert anonymous.key == make_row_key(7, "", "guard(select=sample)")
 
 
@@ -72,6 +66,5 @@ def test_random_key_of_a_vllm_request_equals_other_engines():
     ],
 )
 def test_bad_requests_are_refused_with_a_remedy(arguments, changes, message):
-    with pytest.raises(StudyError) as refused:
+    with expect_refusal(re.escape(message)):
         read_strategy_request(parameters(arguments, **changes))
-    assert message in str(refused.value)
