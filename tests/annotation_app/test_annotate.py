@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from factories import edit_settings
 from refusals import expect_refusal
 
 from annotation_app import annotate as annotating
@@ -95,10 +96,7 @@ def test_annotate_warns_about_the_unchanged_consent_text(study, run, tmp_path):
     assert "write your own [consent] in the file that wording" in run(study(more=pages).folder)
     own_file = tmp_path / "study" / "own.toml"
     own_file.write_text('[consent]\nlead = "University X, 20 minutes, x@example.org"\n', encoding="utf-8")
-    path = tmp_path / "study" / "study.toml"
-    path.write_text(
-        path.read_text().replace("[annotation.pages]", 'wording = "own.toml"\n[annotation.pages]')
-    )
+    edit_settings(tmp_path / "study", "[annotation.pages]", 'wording = "own.toml"\n[annotation.pages]')
     assert "stock text" not in run(tmp_path / "study")
 
 
@@ -107,9 +105,9 @@ def test_annotate_warns_of_changed_settings_and_missing_gold(study, run):
     with built.open() as store:
         rater, _ = raters.invite_rater(store, "ann")
     save_first_verdict(built, rater, "fluency", "coherence")
-    path = built.folder / "study.toml"
-    text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
-    path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
+    edit_settings(built.folder, "seed = ", "seed = 1")
+    lease = "lease_minutes = 30\n"
+    edit_settings(built.folder, lease, f"{lease}gold_every = 5\n[annotation.recruitment]\nprolific = true\n")
     said = run(built.folder)
     assert "settings changed after the first verdict: annotation.gold_every from null to 5" in said
     assert "write a file of gold pairs, set annotation.gold to it" in said
@@ -132,14 +130,12 @@ def test_annotate_warns_of_shipped_practice_pairs_for_other_texts(study, run):
 def test_annotate_names_criteria_reworded_after_verdicts(study, run):
     table = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
     built = study(criteria=("wit", "fluency"), more=table)
-    path = built.folder / "study.toml"
-    before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace("How witty", "How silly"), encoding="utf-8")
+    edit_settings(built.folder, "How witty", "How silly")
     assert "worded differently" not in run(built.folder)
     with built.open() as store:
         rater, _ = raters.invite_rater(store, "bob")
     save_first_verdict(built, rater, "wit", "fluency")
-    path.write_text(before, encoding="utf-8")
+    edit_settings(built.folder, "How silly", "How witty")
     assert "'wit' was asked as 'Wit: How silly.', and is now 'Wit: How witty.'" in run(built.folder)
 
 

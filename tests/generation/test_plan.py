@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from refusals import expect_refusal
@@ -96,12 +97,14 @@ def test_full_disk_stops_generate(study, monkeypatch):
 
 def test_plan_lists_the_texts_not_yet_written(study):
     prompts = read_prompts(study.prompts_path)
+    systems = {name: name for name in WRITTEN}
     facts = {"revision": None, "dtype": None}
-    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
+    make_plan = partial(GenerationPlan, study=study, systems=systems, prompts=prompts, facts=facts)
+    plan = make_plan()
     assert plan.missing_texts == {name: [(prompt, 1) for prompt in prompts] for name in WRITTEN}
     assert plan.missing_count == 6
     generate_texts(study, strategy=["guard"])
-    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, facts=facts)
+    plan = make_plan()
     assert plan.missing_texts == {"greedy": [(prompt, 1) for prompt in prompts]}
     assert plan.make_result(Counter(greedy=2)).lines[0] == "greedy: 2 of 3 continuations exist"
 

@@ -174,20 +174,19 @@ def test_many_empty_texts_are_a_warning_with_a_remedy(study, server):
     assert "4 of 6 texts are empty; if the model thinks before it answers, raise generation" in warning
 
 
+def make_refusal(status, message, **more):
+    return status, {"error": {"message": message, **more}}
+
+
+SLOW_DOWN = make_refusal(429, "slow down")
+NO_SEED = make_refusal(400, "Unknown parameter: seed", param="seed")
+NO_LIMIT = make_refusal(400, "Unsupported parameter: 'max_tokens' is not supported")
 FAULTS = {
     "a lost connection": lambda number, _: (200, None) if number in {0, 3} else None,
-    "too many requests": lambda number, _: (
-        (429, {"error": {"message": "slow down"}}) if number == 1 else None
-    ),
+    "too many requests": lambda number, _: SLOW_DOWN if number == 1 else None,
     "an error of the server": lambda number, _: (500, {"error": "oops"}) if number in {0, 2} else None,
-    "a seed refused": lambda _, body: (
-        (400, {"error": {"message": "Unknown parameter: seed", "param": "seed"}}) if "seed" in body else None
-    ),
-    "a limit refused": lambda _, body: (
-        (400, {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported"}})
-        if "max_tokens" in body
-        else None
-    ),
+    "a seed refused": lambda _, body: NO_SEED if "seed" in body else None,
+    "a limit refused": lambda _, body: NO_LIMIT if "max_tokens" in body else None,
 }
 
 
@@ -199,13 +198,10 @@ def test_temporary_failures_lose_no_text(study, server, fault):
 
 
 FATAL = {
-    "a key": ((401, {"error": {"message": "Unauthorized"}}), "requires a key"),
-    "a model": (
-        (404, {"error": {"message": "The model does not exist", "code": "model_not_found"}}),
-        "no model",
-    ),
+    "a key": (make_refusal(401, "Unauthorized"), "requires a key"),
+    "a model": (make_refusal(404, "The model does not exist", code="model_not_found"), "no model"),
     "a page": ((200, b"<html><title>Login</title></html>"), "a web page"),
-    "credit": ((402, {"error": {"message": "Payment required"}}), "no credit left"),
+    "credit": (make_refusal(402, "Payment required"), "no credit left"),
 }
 
 
@@ -306,7 +302,7 @@ def test_run_without_new_texts_proposes_generate_again(study, server):
 def test_ten_rejected_requests_end_a_run_without_texts(study, server, has_texts):
     if has_texts:
         generate_texts(study(prompts=1))
-    server.act = lambda _number, _body: (400, {"error": {"message": "Bad Request"}})
+    server.act = lambda _number, _body: make_refusal(400, "Bad Request")
     if has_texts:
         assert generate_texts(study(prompts=30)).missing == 29
         return
@@ -323,10 +319,8 @@ def test_unreachable_server_is_reported(study, server):
 
 
 def test_a_refused_prompt_does_not_stop_others(study, server):
-    def refuse(_number, body):
-        return (400, {"error": {"message": "maximum context length"}}) if "Once 2" in body["prompt"] else None
-
-    server.act = refuse
+    too_long = make_refusal(400, "maximum context length")
+    server.act = lambda _number, body: too_long if "Once 2" in body["prompt"] else None
     result = generate_texts(study())
     assert (result.existing, result.missing, result.exit_code) == ({NAME: 5}, 1, 3)
     assert any("1 not written: too_long" in line for line in result.lines)

@@ -231,10 +231,10 @@ def test_ten_answers_without_verdict_end_a_run(result, setting):
     assert setting in step.reason
 
 
-def test_run_with_verdicts_continues_after_a_failed_pair():
-    run = SETTLED
-    for _ in range(20):
-        steps, run = ask(run, DECLINED, pair="the same")
+@pytest.mark.parametrize(("run", "stored"), [(SETTLED, False), (make_state(), True)], ids=["again", "stored"])
+def test_pair_that_failed_earlier_does_not_end_a_run(run, stored):
+    for number in range(20):
+        steps, run = ask(run, DECLINED, pair=f"p{number * stored}", stored=stored)
         assert steps == [Failure(DECLINED)]
 
 
@@ -246,13 +246,6 @@ def test_ten_failed_pairs_in_a_row_end_a_run_with_verdicts():
     assert "no verdict in 10 answers" in steps[0].reason
     _, run = ask(SETTLED, CUT)
     assert ask(run, CHOICES)[1].unjudged_pairs == ()
-
-
-def test_stored_answers_without_a_verdict_do_not_end_a_run():
-    run = make_state()
-    for number in range(20):
-        steps, run = ask(run, DECLINED, pair=f"p{number}", stored=True)
-        assert steps == [Failure(DECLINED)]
 
 
 def test_ten_server_failures_in_a_row_end_a_run():

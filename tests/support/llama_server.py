@@ -7,25 +7,8 @@ import time
 
 from local_server import LocalServer, Response
 
-WORDS = [
-    "the",
-    "old",
-    "river",
-    "ran",
-    "past",
-    "houses",
-    "where",
-    "nobody",
-    "had",
-    "lived",
-    "for",
-    "many",
-    "years",
-    "and",
-    "still",
-    "lights",
-    "burned",
-]
+STORY = "the old river ran past houses where nobody had lived for many years and still lights burned"
+WORDS = STORY.split()
 
 
 class LlamaServer(LocalServer):

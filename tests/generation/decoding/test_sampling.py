@@ -160,32 +160,24 @@ def test_temperature_beyond_float32_gives_the_limit(name):
         assert drawn[1].item() != 0
 
 
-# What the authors' programs leave in of 120 logits 3 sin 1.7i + 2 cos .3i (or 9 sin 1.7i + 2 cos .3i), run
-# in float64: john-hewitt/truncation-sampling src/warpers.py; p_less_samplers.py; top_nsigma
+# How many of 120 logits 3 sin 1.7i + 2 cos .3i (or 9 sin 1.7i + 2 cos .3i) the authors' programs leave in,
+# run in float64: john-hewitt/truncation-sampling src/warpers.py; p_less_samplers.py; top_nsigma
 # eval_code/my_sampler.py.
 AUTHORS = {
-    "epsilon(epsilon=0.02)": (
-        [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
-        [1, 23, 38, 42, 45, 60, 64, 82, 86, 101, 104, 108],
-    ),
-    "eta(epsilon=0.3)": (
-        [1, 19, 20, 23, 38, 41, 42, 45, 60, 64, 82, 86, 101, 104, 105, 108],
-        [1, 23, 38, 60, 64, 82, 86, 108],
-    ),
-    "p_less": ([1, 23, 42, 60, 64, 82, 86, 104], [1, 23, 60, 86]),
-    "top_n_sigma(n=0.5)": (
-        [1, 19, 23, 38, 42, 45, 60, 64, 82, 86, 104, 105, 108],
-        [1, 16, 19, 23, 27, 38, 42, 45, 49, 60, 64, 82, 86, 97, 101, 104, 108, 119],
-    ),
+    "epsilon(epsilon=0.02)": (16, 12),
+    "eta(epsilon=0.3)": (16, 8),
+    "p_less": (8, 4),
+    "top_n_sigma(n=0.5)": (13, 18),
 }
 
 
 @pytest.mark.parametrize("name", AUTHORS)
 def test_samplers_equal_the_authors_programs(name):
     i = torch.arange(120, dtype=torch.float64)
-    for height, tokens in zip((3, 9), AUTHORS[name], strict=True):
-        logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float()
-        assert sorted(tokens_kept(logits_after(name, logits))) == tokens
+    for height, count in zip((3, 9), AUTHORS[name], strict=True):
+        logits = (height * (1.7 * i).sin() + 2 * (0.3 * i).cos()).float()
+        likeliest = set(logits.topk(count).indices.tolist())
+        assert tokens_kept(logits_after(name, logits[None])) == likeliest
 
 
 def test_mirostat_equals_the_authors_formulas():
