@@ -95,9 +95,9 @@ def test_a_draft_never_overwrites_a_newer_answer(devices):
     devices.choose(second, "B is better")
     press_button(second, "Save and continue")
     second.get_by_role("heading", name="Thank you").wait_for()
-    first.get_by_role("button", name="Back").click()
-    first.get_by_role("button", name="Go on here").click()
-    first.get_by_role("button", name="Back").click()
+    press_button(first, "Back")
+    press_button(first, "Go on here")
+    press_button(first, "Back")
     first.get_by_role("radio", name="B is better", checked=True).first.wait_for()
     assert count_chosen_answers(first) == 2
     first.wait_for_timeout(1000)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,15 +104,23 @@ def test_a_database_log_that_cannot_be_copied_is_an_error(folder):
     assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
 
 
+@contextmanager
+def mount(*options):
+    """Mount on a new folder, which is the last option, and unmount at the end."""
+    folder = options[-1]
+    folder.mkdir()
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("free", [0, 8192])
 def test_every_sqlite_error_on_a_full_disk_names_the_disk(folder, tmp_path, free):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount")
-    try:
+    with mount("-t", "tmpfs", "-o", "size=2m", "none", tmp_path / "disk") as disk:
         shutil.copy(folder / "study.db", disk)
         (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - free))
         url = f"sqlite:///{disk / 'study.db'}"
@@ -119,27 +128,19 @@ def test_every_sqlite_error_on_a_full_disk_names_the_disk(folder, tmp_path, free
             raters.invite_rater(Store.open(url, to_write=True), "Ann")
         with expect_refusal("free some space"):
             Store.open(f"sqlite:///{disk / 'new.db'}", create=True)
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_study_on_a_read_only_mount_can_be_read(folder, tmp_path):
     mounted = tmp_path / "mounted"
-    mounted.mkdir()
-    mount = ["mount", "-o", "bind,ro", str(folder), str(mounted)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount")
-    try:
-        with Store.open(f"sqlite:///{mounted / 'study.db'}") as store:
-            assert len(pairs.read_pairs(store)) == 3
-            with expect_refusal("unable to open database file; make the file and"):
-                Store.open(f"sqlite:///{mounted / 'study.db'}", to_write=True)
-            says = "readonly database; make the file and its folder writable"
-            with expect_refusal(says), store.begin_write() as (db, _):
-                db.exec_driver_sql("DELETE FROM setting")
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
+    url = f"sqlite:///{mounted / 'study.db'}"
+    with mount("-o", "bind,ro", folder, mounted), Store.open(url) as store:
+        assert len(pairs.read_pairs(store)) == 3
+        with expect_refusal("unable to open database file; make the file and"):
+            Store.open(url, to_write=True)
+        says = "readonly database; make the file and its folder writable"
+        with expect_refusal(says), store.begin_write() as (db, _):
+            db.exec_driver_sql("DELETE FROM setting")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from app_browser import (
     close_instructions,
     count_chosen_answers,
     find_accessibility_faults,
+    press_button,
     rate_all_pairs,
     read_heading,
     save_answers,
@@ -58,11 +59,11 @@ def test_raters_see_no_names_but_verdicts_have_the_methods(served, visit):
 
     # The first pair is rated the wrong way round, gone back to, and put right.
     choose_texts(page, coherence=SECOND_WORD, fluency=FIRST_WORD)
-    page.get_by_role("button", name="Comment or problem").click()
+    press_button(page, "Comment or problem")
     page.get_by_label("Comment on this pair").fill("123 Enter")
     save_answers(page)
     page.get_by_text("✓ Saved").wait_for()
-    page.get_by_role("button", name="Back").click()
+    press_button(page, "Back")
     page.get_by_text("Pair 1 of 5").wait_for()
     page.get_by_role("button", name="Comment or problem ✓").wait_for()
     choose_texts(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
@@ -70,7 +71,7 @@ def test_raters_see_no_names_but_verdicts_have_the_methods(served, visit):
 
     # The instructions, and a refresh in the middle, lead back to the pair that was open, as it was left.
     choose_answer(page, "Coherence", "Similar")
-    page.get_by_role("button", name="Instructions").click()
+    press_button(page, "Instructions")
     page.get_by_role("button", name=re.compile("^Continue")).click()
     page.get_by_role("radio", name="Similar", checked=True).wait_for()
     page.reload()
