@@ -4,21 +4,25 @@ import json
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, refusal, write_tables
+from outcomes import AB, counts, items, refusal, write_tables
 
 import analysis
 from analysis.reports.declared import read_table_settings
 from guard_eval.errors import StudyError
 
 
-def judged(choose, items=12, raters="uvw", **more):
-    """Return a row for each item and rater. `more` has functions of the item and the rater's number."""
+def judged(choose=lambda item, number: "A", raters="uvw", **more):
+    """Return a row for each of 12 items and each rater. `more` has functions of the item and the number."""
     return pd.DataFrame(
         {"item": item, **AB, "annotator": rater, "winner": choose(item, number)}
         | {name: cell(item, number) for name, cell in more.items()}
-        for item in range(items)
+        for item in range(12)
         for number, rater in enumerate(raters)
     )
+
+
+ANSWERS = judged()[["item", "annotator", "winner"]]
+KEY = pd.DataFrame({"item": range(12), "A": "alpha", "B": "beta"})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_rows_with_a_right_answer_are_asked_about(verdict, name, right):
 
 
 def test_results_of_checks_are_asked_about():
-    table = judged(lambda *_: "A", noticed_it=lambda item, number: number < 2 if item < 3 else None)
+    table = judged(noticed_it=lambda item, number: number < 2 if item < 3 else None)
     assert "'noticed_it' is filled in 9 of 36 rows. These rows may be check questions" in refusal(table)
     assert counts(table, columns={"excluded": ""}) == ("36/0/0", 12)
 
@@ -62,12 +66,12 @@ def test_results_of_checks_are_asked_about():
     ],
 )
 def test_sparse_column_of_other_kinds_is_not_asked_about(more):
-    assert counts(judged(lambda *_: "A", **more)) == ("36/0/0", 12)
+    assert counts(judged(**more)) == ("36/0/0", 12)
 
 
 def test_rater_of_few_pairs_in_a_wide_table_counts():
-    rows = [{"item": n, **AB, "rater_1": "A", "rater_2": "B" if n < 3 else None} for n in range(12)]
-    assert counts(pd.DataFrame(rows)) == ("12/0/3", 12)
+    table = items(12, rater_1="A", rater_2=["B"] * 3 + [None] * 9)
+    assert counts(table) == ("12/0/3", 12)
 
 
 @pytest.mark.parametrize(
@@ -84,31 +88,22 @@ def test_rater_of_few_pairs_in_a_wide_table_counts():
 def test_marks_of_items_in_another_file_leave_out_rows(tmp_path, name, marks, is_survey):
     """Three of twelve items are marked; alpha is always preferred, and stands at B on odd items."""
     answers = judged(lambda item, _: "AB"[item % 2])[["item", "annotator", "winner"]]
+    key = pd.DataFrame({"item": range(12), "A": ["alpha", "beta"] * 6, "B": ["beta", "alpha"] * 6})
     declared = {}
     if is_survey:
-        answers = answers.pivot_table(
-            index="annotator", columns="item", values="winner", aggfunc="first"
-        ).add_prefix("Q")
-        answers = answers.reset_index()
+        survey = answers.pivot_table(index="annotator", columns="item", values="winner", aggfunc="first")
+        answers = survey.add_prefix("Q").reset_index()
+        key["item"] = [f"Q{n}" for n in range(12)]
         declared = {"headings": "pair_id", "rater": "annotator"}
-    start = "Q" if is_survey else ""
-    key = [
-        {"item": f"{start}{n}", "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]}
-        for n in range(12)
-    ]
-    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
-    answers.to_csv(paths[0], index=False)
-    pd.DataFrame(key).assign(**{name: [marks[n > 2] for n in range(12)]}).to_csv(paths[1], index=False)
+    key[name] = [marks[n > 2] for n in range(12)]
+    paths = write_tables(tmp_path, answers=answers, key=key)
     verdicts = analysis.read(paths, columns=declared)
     assert (list(verdicts["verdict"]), verdicts["pair_id"].nunique()) == (["alpha"] * 27, 9)
 
 
 def test_right_answers_of_a_key_are_asked_about(tmp_path):
-    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    key = [{"item": n, "A": "alpha", "B": "beta", "correct": "A" if n < 3 else None} for n in range(12)]
-    paths = [tmp_path / "answers.csv", tmp_path / "key.csv"]
-    answers.to_csv(paths[0], index=False)
-    pd.DataFrame(key).to_csv(paths[1], index=False)
+    key = KEY.assign(correct=["A"] * 3 + [None] * 9)
+    paths = write_tables(tmp_path, answers=ANSWERS, key=key)
     assert "--set columns.excluded=correct" in refusal(paths)
     assert len(analysis.read(paths, columns={"excluded": "correct"})) == 27
 
@@ -124,13 +119,10 @@ def test_rows_of_other_screens_are_left_out():
 @pytest.mark.parametrize("names", [("human", "judge"), ("gpt4", "annotator"), ("expert", "crowd")])
 def test_column_of_verdicts_never_names_raters(names, answers):
     """The first rater says A on 8 of 12 items, the second on 4."""
-    rows = [
-        {"item": n, "left": "alpha", "right": "beta"}
-        | {name: answers[n >= 8 - 4 * number] for number, name in enumerate(names)}
-        for n in range(12)
-    ]
-    rows[-1][names[0]] = answers[-1]
-    table = pd.DataFrame(rows)
+    first, second, *_ = answers
+    table = items(12).rename(columns={"model_a": "left", "model_b": "right"})
+    table[names[0]] = [first] * 8 + [second] * 3 + [answers[-1]]
+    table[names[1]] = [first] * 4 + [second] * 8
     assert "--set columns.headings=rater" in refusal(table)
     verdicts = analysis.read(table, columns={"headings": "rater"}, rater_kind="person")
     wins = verdicts["verdict"].eq("alpha").groupby(verdicts["rater"]).sum()
@@ -140,7 +132,6 @@ def test_column_of_verdicts_never_names_raters(names, answers):
 def test_two_columns_that_may_mark_rows_are_asked_about_together():
     """Nine verdicts on three of twelve items are marked: three in each column, and three in both."""
     table = judged(
-        lambda *_: "A",
         QC=lambda item, _: "fail" if item < 2 else "pass",
         task=lambda item, _: "practice" if item in {1, 2} else "main",
     )
@@ -153,7 +144,7 @@ def test_two_columns_that_may_mark_rows_are_asked_about_together():
 
 @pytest.mark.parametrize("name", ["is_refusal", "is_code", "source", "remark"])
 def test_ordinary_columns_of_two_words_mark_no_rows(name):
-    assert counts(judged(lambda *_: "A", **{name: lambda item, _: "yes" if item < 6 else "no"})) == (
+    assert counts(judged(**{name: lambda item, _: "yes" if item < 6 else "no"})) == (
         "36/0/0",
         12,
     )
@@ -169,7 +160,7 @@ def test_ordinary_columns_of_two_words_mark_no_rows(name):
     ],
 )
 def test_one_name_in_two_spellings_is_refused(column, cells):
-    table = judged(lambda *_: "A", raters="u", prompt_id=lambda item, _: f"p{item}")
+    table = judged(raters="u", prompt_id=lambda item, _: f"p{item}")
     table[column] = [cells[item % 2] for item in range(12)]
     assert "these names look alike" in refusal(table)
 
@@ -177,7 +168,7 @@ def test_one_name_in_two_spellings_is_refused(column, cells):
 @pytest.mark.parametrize("cell", ["NA", "NULL", "nan", "-", "#REF!"])
 @pytest.mark.parametrize("column", ["annotator", "item"])
 def test_word_for_an_empty_cell_names_no_rater_and_no_pair(cell, column):
-    table = judged(lambda *_: "A").astype({"item": object})
+    table = judged().astype({"item": object})
     table.loc[4, column] = cell
     assert f"{column} is empty on row 5" in refusal(table)
 
@@ -192,9 +183,7 @@ def test_word_for_an_empty_cell_names_no_rater_and_no_pair(cell, column):
 )
 def test_pair_with_two_prompts_is_refused(heading, texts):
     """Without these cells there are 4 prompts of 3 pairs each."""
-    table = judged(lambda *_: "A", **{heading: lambda item, _: f"text {item // 3}"}).rename(
-        columns={"item": "pair_id"}
-    )
+    table = judged(**{heading: lambda item, _: f"text {item // 3}"}).rename(columns={"item": "pair_id"})
     assert counts(table) == ("36/0/0", 4)
     table.loc[[4, 5], heading] = texts
     assert f"{heading}" in refusal(table)
@@ -204,7 +193,6 @@ def test_pair_with_two_prompts_is_refused(heading, texts):
 def test_equal_ids_with_other_texts_are_refused(tmp_path):
     tables = {
         corpus: judged(
-            lambda *_: "A",
             raters=rater,
             response_a=lambda item, _, corpus=corpus: f"a story {item} about {corpus}",
             response_b=lambda item, _, corpus=corpus: f"another story {item} about {corpus}",
@@ -223,7 +211,7 @@ def test_files_of_several_languages_are_asked_about(tmp_path):
     paths = write_tables(
         tmp_path,
         **{
-            name: judged(lambda *_: "A", raters=(f"{name}1", f"{name}2"), language=lambda *_, name=name: name)
+            name: judged(raters=(f"{name}1", f"{name}2"), language=lambda *_, name=name: name)
             for name in ("de", "en")
         },
     )
@@ -235,19 +223,17 @@ def test_files_of_several_languages_are_asked_about(tmp_path):
 
 
 def test_declared_heading_may_be_in_one_of_several_files(tmp_path):
-    mine = judged(lambda *_: "A", raters="u")
-    yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": "Person", "winner": "Score"})
+    mine = judged(raters="u")
+    yours = judged(raters="v").rename(columns={"annotator": "Person", "winner": "Score"})
     paths = write_tables(tmp_path, mine=mine, yours=yours)
     verdicts = analysis.read(paths, columns={"rater": "Person", "verdict": "Score"})
     assert verdicts["rater"].value_counts().to_dict() == {"u": 12, "v": 12}
 
 
 def test_equal_items_in_two_keys_are_one_item(tmp_path):
-    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(12)])
-    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    paths = write_tables(tmp_path, answers=answers, key=key, copy=key)
+    paths = write_tables(tmp_path, answers=ANSWERS, key=KEY, copy=KEY)
     assert len(analysis.read(paths)) == 36
-    paths = write_tables(tmp_path, answers=answers, key=key, copy=key.assign(A="beta", B="alpha"))
+    write_tables(tmp_path, copy=KEY.assign(A="beta", B="alpha"))
     assert "two items have the id '0'" in refusal(paths)
 
 
@@ -263,16 +249,16 @@ def test_different_report_files_are_refused(tmp_path):
 
 
 def test_response_id_names_raters_only_if_declared():
-    table = judged(lambda *_: "A").drop(columns="annotator").assign(response_id=range(36))
+    table = judged().drop(columns="annotator").assign(response_id=range(36))
     assert "so it may not name the rater. Say which column does" in refusal(table)
     assert counts(table, columns={"rater": ""}) == ("36/0/0", 12)
-    with_rater = judged(lambda *_: "A").assign(response_id=range(36))
+    with_rater = judged().assign(response_id=range(36))
     assert analysis.read(with_rater)["rater"].nunique() == 3
 
 
 @pytest.mark.parametrize("names", [("human", "gpt-4o"), ("human_preference", "gpt4_preference")])
 def test_people_and_a_model_side_by_side(names):
-    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 2]} for n in range(12)])
+    table = items(12, **{names[0]: "A", names[1]: ("A", "B")})
     assert "--set columns.headings=rater" in refusal(table)
     verdicts = analysis.read(table, columns={"headings": "rater"})
     assert dict(zip(verdicts["rater"], verdicts["rater_kind"], strict=True)) == {
@@ -285,27 +271,33 @@ def test_people_and_a_model_side_by_side(names):
     "names", [("winner", "winner_x"), ("vote_1", "vote_2"), ("label", "label_corrected")]
 )
 def test_columns_of_verdict_words_can_be_raters(names):
-    table = pd.DataFrame([{"item": n, **AB, names[0]: "A", names[1]: "AB"[n % 3 == 0]} for n in range(12)])
+    table = items(12, **{names[0]: "A", names[1]: ("B", "A", "A")})
     assert "--set columns.headings=rater" in refusal(table)
     assert counts(table, columns={"headings": "rater"}) == ("20/0/4", 12)
 
 
 def test_rater_with_too_few_verdicts_is_named():
     """The third rater was unsure of 5 of 12 items."""
-    raters = {"rater1": "A", "rater2": "B"}
-    table = pd.DataFrame(
-        [{"item": n, **AB, **raters, "rater3": "A" if n < 7 else "unsure"} for n in range(12)]
-    )
+    table = items(12, rater1="A", rater2="B", rater3=["A"] * 7 + ["unsure"] * 5)
     assert counts(table) == ("12/0/12", 12)
     notes = analysis.read(table).attrs["reading"].notes
     assert "'rater3' is not read, although 7 of its 12 cells are verdicts" in notes
 
 
-@pytest.mark.parametrize("rater", ["worker_id", "participant_id", "Evaluator", "user", "email"])
-@pytest.mark.parametrize("verdict", ["vote", "selected", "better", "fluency", "win_a", "pick"])
+@pytest.mark.parametrize(
+    ("rater", "verdict"),
+    [
+        ("worker_id", "vote"),
+        ("participant_id", "selected"),
+        ("Evaluator", "better"),
+        ("user", "fluency"),
+        ("email", "win_a"),
+        ("email", "pick"),
+    ],
+)
 def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
-    mine = judged(lambda *_: "A", raters="u")
-    yours = judged(lambda *_: "A", raters="v").rename(columns={"annotator": rater, "winner": verdict})
+    mine = judged(raters="u")
+    yours = judged(raters="v").rename(columns={"annotator": rater, "winner": verdict})
     if verdict == "win_a":
         yours = yours.assign(win_a=1, win_b=0)
     verdicts = analysis.read(write_tables(tmp_path, mine=mine, yours=yours))
@@ -317,7 +309,7 @@ def test_second_file_of_verdicts_is_no_key(tmp_path, rater, verdict):
 def test_verdicts_of_an_unnamed_rater_are_no_key(tmp_path, verdict, first):
     mine = judged(lambda n, _: "B" if n else first, raters="u")
     mine = mine.drop(columns="annotator").rename(columns={"winner": verdict})
-    yours = judged(lambda *_: "A", raters="v")
+    yours = judged(raters="v")
     verdicts = analysis.read(write_tables(tmp_path, mine=mine, yours=yours))
     assert verdicts["rater"].value_counts().to_dict() == {"unknown rater": 12, "v": 12}
 
@@ -326,24 +318,21 @@ def test_verdicts_of_an_unnamed_rater_are_no_key(tmp_path, verdict, first):
     "name", ["instruction", "window", "winter", "criterion_no", "annotations", "shown_first"]
 )
 def test_key_may_have_columns_about_the_texts(tmp_path, name):
-    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta", name: "alpha"} for n in range(12)])
-    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    assert len(analysis.read(write_tables(tmp_path, answers=answers, key=key))) == 36
+    paths = write_tables(tmp_path, answers=ANSWERS, key=KEY.assign(**{name: "alpha"}))
+    assert len(analysis.read(paths)) == 36
 
 
 @pytest.mark.parametrize("role", ["item", "aspect"])
 @pytest.mark.parametrize("name", ["practice_1", "attention check", "catch-1", "warmup1", "gold_3", "Check 2"])
 def test_item_or_criterion_called_a_check_is_asked_about(role, name):
-    table = judged(lambda *_: "A", raters="u", aspect=lambda *_: "wit").astype({"item": str})
+    table = judged(raters="u", aspect=lambda *_: "wit").astype({"item": str})
     table.loc[3, role] = name
     assert f"{name!r} may be for practice, or check the rater" in refusal(table)
     assert len(analysis.read(table, columns={"excluded": ""})) == 12
 
 
 def test_key_that_lacks_an_item_names_this_item(tmp_path):
-    key = pd.DataFrame([{"item": n, "A": "alpha", "B": "beta"} for n in range(11)])
-    answers = judged(lambda *_: "A")[["item", "annotator", "winner"]]
-    message = refusal(write_tables(tmp_path, answers=answers, key=key))
+    message = refusal(write_tables(tmp_path, answers=ANSWERS, key=KEY[:11]))
     assert "no item has the id '11'" in message
     assert "the file with the methods, which has '0', '1', '10' and 8 more" in message
 

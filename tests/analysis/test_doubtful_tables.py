@@ -18,8 +18,16 @@ def rated(name, raters=3, items=20, cell=str):
     )
 
 
-@pytest.mark.parametrize("name", ["trial", "round", "repetition", "time", "position", "session_id", "score"])
-@pytest.mark.parametrize("cell", [str, lambda item: f"{1 + item // 5}.{1 + item % 5}"])
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        *((name, str) for name in ("trial", "round", "repetition", "time")),
+        *(
+            (name, lambda item: f"{1 + item // 5}.{1 + item % 5}")
+            for name in ("position", "session_id", "score")
+        ),
+    ],
+)
 def test_column_judged_once_by_each_rater_must_be_declared(name, cell):
     table = rated(name, cell=cell)
     assert f"columns.pair_id={name}" in refusal(table)
@@ -39,9 +47,16 @@ def test_possible_item_column_must_be_declared(rows):
     assert f"--set columns.pair_id={next(iter(rows[0]))}" in refusal(pd.DataFrame(rows))
 
 
-@pytest.mark.parametrize("names", [("text_a", "text_b"), ("left_id", "right_id"), ("Summary 1", "Summary 2")])
-@pytest.mark.parametrize("turns", [0, 1])
-@pytest.mark.parametrize("cell", [int, "see text {}".format])
+@pytest.mark.parametrize(
+    ("names", "turns", "cell"),
+    [
+        (("text_a", "text_b"), 0, int),
+        (("text_a", "text_b"), 1, "see text {}".format),
+        (("left_id", "right_id"), 1, int),
+        (("Summary 1", "Summary 2"), 1, int),
+        (("Summary 1", "Summary 2"), 0, "see text {}".format),
+    ],
+)
 def test_two_texts_name_a_pair_in_either_order(names, turns, cell):
     """Three raters agree on the 12 pairs of 4 scenes; some of them saw the texts in the other order."""
     orders = [(item, rater, (item + turns * rater) % 2) for rater in range(3) for item in range(12)]
@@ -134,8 +149,13 @@ def number_in_own_order(name, write):
     )
 
 
-@pytest.mark.parametrize("name", ["title", "text", "image", "dialogue", "headline"])
-@pytest.mark.parametrize("write", [lambda text: f"text {text}", lambda text: "abcdefghijkl"[text]])
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        *((name, "text {}".format) for name in ("title", "text", "image")),
+        *((name, "abcdefghijkl".__getitem__) for name in ("dialogue", "headline")),
+    ],
+)
 def test_row_numbers_of_raters_are_not_pair_ids(tmp_path, name, write):
     table = number_in_own_order(name, write)
     files = write_tables(tmp_path, **dict(iter(table.groupby("rater"))))
@@ -660,14 +680,20 @@ def test_compared_texts_yes_and_no_do_not_mark_winners():
 )
 def test_invalid_and_practice_rows_are_left_out(name, cells):
     """The 4 marked rows are won by alpha, so with them alpha would have 8 wins instead of 4."""
-    rows = [
-        {"prompt": n, **AB, "winner": "alpha" if n < 8 else "beta", name: cells[n > 3]} for n in range(12)
-    ]
-    assert counts(pd.DataFrame(rows)) == ("4/0/4", 8)
+    mark, other = cells
+    table = items(12, winner=("alpha", "alpha", "beta"), **{name: (mark, other, other)})
+    assert counts(table) == ("4/0/4", 8)
 
 
-@pytest.mark.parametrize("name", ["valid", "keep", "excluded", "consent"])
-@pytest.mark.parametrize("cells", [("não", "sim"), ("да", "нет"), ("いいえ", "はい"), ("No.", "Yes.")])
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("valid", ("não", "sim")),
+        ("keep", ("да", "нет")),
+        ("excluded", ("いいえ", "はい")),
+        ("consent", ("No.", "Yes.")),
+    ],
+)
 def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
     table = items(12, winner="alpha", **{name: (*cells, cells[1])})
     assert f"'{cells[0]}' and '{cells[1]}' are no known words for yes and no" in refusal(table)
@@ -713,23 +739,13 @@ def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
 )
 def test_rows_that_may_not_count_are_asked_about(name, marked, other):
     """The marked rows are all won by alpha, and the others by beta."""
-    rows = [
-        {
-            "prompt": n,
-            **AB,
-            "rater": "u",
-            "winner": "alpha" if n < 4 else "beta",
-            name: other if n > 3 else marked,
-        }
-        for n in range(12)
-    ]
-    message = refusal(pd.DataFrame(rows))
+    table = items(12, rater="u", winner=("alpha", "beta", "beta"), **{name: (marked, other, other)})
+    message = refusal(table)
     assert f"columns.excluded={name}".replace(" ", "") in message
-    assert ("call the column 'valid'" in message) == (
-        str(marked).casefold() in {"1", "x", "y", "yes", "true", "ja", "oui", "是"}
-    )
-    assert counts(pd.DataFrame(rows), columns={"excluded": name}) == ("0/0/8", 8)
-    assert counts(pd.DataFrame(rows), columns={"excluded": ""}) == ("4/0/8", 12)
+    is_yes = str(marked).casefold() in {"1", "x", "y", "yes", "true", "ja", "oui", "是"}
+    assert ("call the column 'valid'" in message) == is_yes
+    assert counts(table, columns={"excluded": name}) == ("0/0/8", 8)
+    assert counts(table, columns={"excluded": ""}) == ("4/0/8", 12)
 
 
 @pytest.mark.parametrize(
@@ -915,8 +931,9 @@ def test_empty_item_column_is_refused(name):
     assert f"{name} is empty on rows 1, 2" in refusal(rated(name).assign(**{name: None}))
 
 
-def label_studio(tasks):
-    """Return tasks as Label Studio exports them: the number of the item, and the annotator."""
+def label_studio(annotators=(1, 2)):
+    """Return tasks as Label Studio exports them, one for each annotator and each of 12 items."""
+    tasks = [(item, who) for who in annotators for item in range(12)]
     result = [{"from_name": "choice", "type": "choices", "value": {"choices": ["A"]}}]
     return [
         {
@@ -930,16 +947,16 @@ def label_studio(tasks):
 
 def test_label_studio_tasks_with_equal_data_are_one_item(tmp_path):
     path = tmp_path / "tasks.json"
-    path.write_text(json.dumps(label_studio([(item, who) for who in (1, 2) for item in range(12)])))
+    path.write_text(json.dumps(label_studio()))
     verdicts = analysis.read(path)
     assert (verdicts["pair_id"].nunique(), verdicts["prompt_id"].nunique()) == (12, 3)
-    path.write_text(json.dumps(label_studio([(item, 1) for item in range(12)])))
+    path.write_text(json.dumps(label_studio([1])))
     assert counts(path) == ("12/0/0", 3)
 
 
 @pytest.mark.parametrize("name", ["effort", "temperature", "decoding"])
 def test_settings_of_tasks_are_refused_as_in_tables(tmp_path, name):
-    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    tasks = label_studio()
     for number, task in enumerate(tasks):
         task["data"] |= {f"{name}_a": ["low", "high"][number % 2], f"{name}_b": "low"}
     path = tmp_path / "tasks.json"
@@ -953,7 +970,7 @@ def test_settings_of_tasks_are_refused_as_in_tables(tmp_path, name):
 
 def test_texts_of_tasks_can_be_the_prompt(tmp_path):
     path = tmp_path / "tasks.json"
-    tasks = label_studio([(item, who) for who in (1, 2) for item in range(12)])
+    tasks = label_studio()
     for task in tasks:
         task["data"]["source"] = task["data"].pop("prompt")
     path.write_text(json.dumps(tasks))

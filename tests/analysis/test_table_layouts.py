@@ -7,31 +7,20 @@ import zipfile
 
 import pandas as pd
 import pytest
-from outcomes import AB, counts, counts_or_offer, refusal, write_tables
+from outcomes import AB, by_raters, counts, counts_or_offer, items, refusal, write_tables
 
 import analysis
 
 
-def frame(rows, **more):
-    """Return a row for each verdict in `rows`, with numbered items."""
-    return pd.DataFrame([{"item": number, **AB, **more, **row} for number, row in enumerate(rows)])
-
-
-def cycle(name, cells, count=30):
-    return [{name: cells[number % len(cells)]} for number in range(count)]
-
-
 @pytest.mark.parametrize("item", ["case_id", "query", "Sample ID", "ticket", "poem", "Frage", "seed"])
-@pytest.mark.parametrize("more", [[], ["id"], ["Unnamed: 0"]])
-def test_rows_of_one_item_are_one_independent_unit(item, more):
+@pytest.mark.parametrize("number", ["", "id", "Unnamed: 0"])
+def test_rows_of_one_item_are_one_independent_unit(item, number):
     """Three raters agree on twenty items: there are twenty units, whatever the item is called."""
-    rows = [
-        {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **AB, "annotator": f"r{rater}"}
-        | {"winner": "model_a" if number < 13 else "model_b"}
-        for rater in range(3)
-        for number in range(20)
-    ]
-    table = pd.DataFrame(rows)
+    table = items(20, winner=["model_a"] * 13 + ["model_b"] * 7)
+    table["item"] = [f"Q{n}" for n in range(20)]
+    table = by_raters(table).rename(columns={"item": item, "rater": "annotator"})
+    if number:
+        table[number] = range(60)
     if counts_or_offer(table, f"columns.pair_id={item}") is None:
         table = analysis.read(table, columns={"pair_id": item})
     assert counts(table) == ("39/0/21", 20)
@@ -85,29 +74,24 @@ def test_raters_are_not_merged_under_any_heading(rater):
 )
 def test_changed_sides_are_never_pooled(heading, cells, columns, words):
     """min_p is better on 30 of 40 prompts, and stood first on every other one."""
-    rows = []
-    for number in range(40):
-        is_second, is_lost = number % 2, number % 4 == 3
-        systems = dict(zip(columns, ("min_p", "top_p"), strict=True))
-        row = {"prompt": f"p{number}", **systems, heading: cells[is_second]}
-        rows.append({**row, "winner": words[is_second != is_lost]})
-    assert counts_or_offer(pd.DataFrame(rows), "side") in {None, ("30/0/10", 40)}
+    first, second = words
+    table = pd.DataFrame({"prompt": [f"p{number}" for number in range(40)]})
+    table[list(columns)] = ["min_p", "top_p"]
+    table[heading] = cells * 20
+    table["winner"] = [first, second, first, first] * 10
+    assert counts_or_offer(table, "side") in {None, ("30/0/10", 40)}
 
 
 @pytest.mark.parametrize("mark", ["failed", "#N/A", "Timeout", "NULL", " ", "skipped"])
 def test_failed_requests_are_left_out(mark):
-    assert counts(frame(cycle("winner", ["model_a", "model_b", mark]))) == ("10/0/10", 20)
+    assert counts(items(30, winner=("model_a", "model_b", mark))) == ("10/0/10", 20)
 
 
 @pytest.mark.parametrize("mark", ["none", "-", "?", "can't decide", "C"])
 def test_ambiguous_tie_word_is_refused(mark):
-    table = frame(cycle("winner", ["model_a", "model_b", mark]))
+    table = items(30, winner=("model_a", "model_b", mark))
     assert "names no method of its pair on rows 3, 6, 9, 12, 15 and 5 more; write 'alpha'" in refusal(table)
     assert counts(table, verdicts={mark: "tie"}) == ("10/10/10", 30)
-
-
-def one_hot(names, number):
-    return {name: int(number % 3 == column) for column, name in enumerate(names)}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +106,8 @@ def one_hot(names, number):
 )
 def test_one_hot_winners_keep_their_ties(names):
     """A row without a mark is a tie: to leave it out would make the others look more certain."""
-    table = frame([one_hot(names, number) for number in range(30)])
+    marks = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    table = items(30, **dict(zip(names, marks, strict=False)))
     assert counts(table) == ("10/10/10", 30)
     assert counts(table.astype(dict.fromkeys(names, bool))) == ("10/10/10", 30)
 
@@ -144,30 +129,26 @@ def test_columns_that_exclude_each_other_are_refused(columns, declared, message)
 
 
 def test_word_counts_are_not_wins():
-    rows = [{"winner": "model_a", "n_a": 213, "n_b": 187, "count_a": 3, "count_b": 1} for _ in range(10)]
-    assert counts(frame(rows)) == ("10/0/0", 10)
-    table = frame(rows).drop(columns="winner")
-    assert "no column has verdicts" in refusal(table)
+    table = items(10, winner="model_a", n_a=213, n_b=187, count_a=3, count_b=1)
+    assert counts(table) == ("10/0/0", 10)
+    assert "no column has verdicts" in refusal(table.drop(columns="winner"))
 
 
 def test_verdicts_in_unknown_words_must_be_declared():
     """The column is no prompt, though it repeats."""
-    table = frame(cycle("Urteil", ["A besser", "B besser", "gleich"]))
+    table = items(30, Urteil=("A besser", "B besser", "gleich"))
     assert "no column has verdicts" in refusal(table)
 
 
 def test_column_that_excludes_rows_has_the_role_filter():
-    table = frame([{"winner": "model_a", "Anony": "FALSE" if number < 3 else "TRUE"} for number in range(9)])
-    [role] = [
-        row
-        for row in analysis.read(table, rater_kind="person").attrs["reading"].list_roles()
-        if "Anony" in row
-    ]
+    table = items(9, winner="model_a", Anony=["FALSE"] * 3 + ["TRUE"] * 6)
+    roles = analysis.read(table).attrs["reading"].list_roles()
+    [role] = [row for row in roles if "Anony" in row]
     assert role == ("filter", "Anony", "it says what is left out: the models' names were shown")
 
 
 def test_two_marks_in_a_row_are_refused():
-    table = frame([{"winner_model_a": 1, "winner_model_b": 1}, {"winner_model_a": 1, "winner_model_b": 0}])
+    table = items(2, winner_model_a=1, winner_model_b=(1, 0))
     assert "more than one of winner_model_a and winner_model_b is 1" in refusal(table)
 
 
@@ -189,17 +170,18 @@ def test_winner_and_loser_are_read(won, lost):
 def test_third_counts_are_ties_or_must_be_declared(name):
     """Three raters vote on ten items: 14 votes for alpha, 12 for beta, and 4 for neither."""
     votes = [(2, 1, 0)] * 6 + [(0, 2, 1)] * 2 + [(1, 1, 1)] * 2
-    rows = [{"item": n, **AB, "votes_a": a, "votes_b": b, name: c} for n, (a, b, c) in enumerate(votes)]
-    table = pd.DataFrame(rows)
+    names = ("votes_a", "votes_b", name)
+    table = items(10, **dict(zip(names, zip(*votes, strict=True), strict=True)))
     if counts_or_offer(table, f"--set 'verdicts.\"{name}\"=tie'") is None:
         assert counts(table, verdicts={name: "tie"}) == ("14/4/12", 10)
         assert counts(table, verdicts={name: ""}) == ("14/0/12", 10)
     else:
         assert counts(table) == ("14/4/12", 10)
-    assert counts(table.drop(columns=name).assign(all_votes=table["votes_a"] + table["votes_b"])) == (
-        "14/0/12",
-        10,
-    )
+
+
+def test_sum_of_votes_counts_no_ties():
+    table = items(10, votes_a=[2] * 6 + [0] * 2 + [1] * 2, votes_b=[1] * 6 + [2] * 2 + [1] * 2)
+    assert counts(table.assign(all_votes=table["votes_a"] + table["votes_b"])) == ("14/0/12", 10)
 
 
 @pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
@@ -239,8 +221,7 @@ def test_methods_are_not_read_as_texts():
 
 @pytest.mark.parametrize(("name", "cells"), [("winner_model", ("alpha", "beta")), ("choice", ("A", "B"))])
 def test_duplicate_verdict_column_is_unused(name, cells):
-    rows = cycle("winner", ["model_a", "model_b"])
-    table = frame([row | {name: cells[number % 2]} for number, row in enumerate(rows)])
+    table = items(30, winner=("model_a", "model_b"), **{name: cells})
     assert counts(table) == ("15/0/15", 30)
     assert name in analysis.read(table).attrs["reading"].unused
     table.loc[3, name] = cells[0]
@@ -256,13 +237,12 @@ def test_duplicate_verdict_column_is_unused(name, cells):
     ],
 )
 def test_headings_that_begin_with_a_rater_are_raters(headings, raters):
-    table = frame([dict(zip(headings, "AB", strict=True)) for _ in range(10)])
-    verdicts = analysis.read(table)
+    verdicts = analysis.read(items(10, **dict(zip(headings, "AB", strict=True))))
     assert sorted(set(verdicts["rater"])) == raters
     assert set(verdicts["criterion"]) == {"overall"}
 
 
-VOTES = frame(cycle("winner", ["model_a", "model_b", "tie"]), annotator="r")
+VOTES = items(30, annotator="r", winner=("model_a", "model_b", "tie"))
 
 
 def nest_cells(table):
@@ -393,7 +373,7 @@ def test_records_without_ids_in_two_lists_are_asked_about(tmp_path):
 def test_options_with_labels_are_no_verdicts(tmp_path):
     path = tmp_path / "votes.json"
     options = [{"label": "A"}, {"label": "B"}]
-    path.write_text(json.dumps([{"id": n, **AB, "human": "A", "options": options} for n in range(4)]))
+    path.write_text(items(4, human="A").assign(options=[options] * 4).to_json(orient="records"))
     assert counts(path) == ("4/0/0", 4)
 
 
@@ -485,10 +465,12 @@ def test_faulty_file_of_methods_is_refused(tmp_path, change, message):
     assert message in refusal(write_tables(tmp_path, answers=ANSWERS, key=change(KEY)))
 
 
+KEY_OF_SURVEY = pd.DataFrame({"item": ["Q1", "Q2"], "A": ["alpha", "beta"], "B": ["beta", "alpha"]})
+
+
 def test_survey_is_read_with_a_file_of_methods(tmp_path):
     survey = pd.DataFrame([{"Email": f"p{n}", "Q1": "Response A", "Q2": "Response A"} for n in range(5)])
-    key = pd.DataFrame({"item": ["Q1", "Q2"], "A": ["alpha", "beta"], "B": ["beta", "alpha"]})
-    paths = write_tables(tmp_path, survey=survey, key=key)
+    paths = write_tables(tmp_path, survey=survey, key=KEY_OF_SURVEY)
     assert "columns.headings=pair_id" in refusal(paths)
     verdicts = analysis.read(paths, columns={"headings": "pair_id", "rater": "Email"})
     assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 5, "beta": 5}
@@ -499,14 +481,13 @@ def test_survey_of_persons_with_numbers_is_read(tmp_path):
     survey = pd.DataFrame(
         {"id": n + 1, "lastpage": 3, "Email": "anonymous", "Q1": "A", "Q2": "A"} for n in range(5)
     )
-    key = pd.DataFrame({"item": ["Q1", "Q2"], "A": ["alpha", "beta"], "B": ["beta", "alpha"]})
-    paths = write_tables(tmp_path, survey=survey, key=key)
+    paths = write_tables(tmp_path, survey=survey, key=KEY_OF_SURVEY)
     declared = {"headings": "pair_id"}
     assert "(presentation), or other texts (pair_id), write --set columns.rater=id" in refusal(
         paths, columns=declared
     )
     assert counts(paths, columns={**declared, "rater": "id"}) == ("5/0/5", 2)
-    coded = write_tables(tmp_path, survey=survey.replace("A", "AO01"), key=key)
+    coded = write_tables(tmp_path, survey=survey.replace("A", "AO01"), key=KEY_OF_SURVEY)
     assert "write --set columns.headings=pair_id" in refusal(coded)
     message = refusal(coded, columns=declared)
     assert "method_a" not in message
@@ -547,10 +528,12 @@ def test_unknown_answer_does_not_drop_a_question(word):
 @pytest.mark.parametrize("prompt", ["prompt", "topic"])
 def test_prompts_in_a_file_of_methods_are_the_units(tmp_path, prompt):
     """Twenty questions are about four prompts. A question without a method in the key is not read."""
-    answers = {f"Q{n}": "A" for n in range(20)}
-    survey = pd.DataFrame([{"Name": name, "Hand?": "B", **answers} for name in "xyz"])
-    rows = [{"item": f"Q{n}", prompt: f"p{n // 5}", "A": "alpha", "B": "beta"} for n in range(20)]
-    paths = write_tables(tmp_path, survey=survey, key=pd.DataFrame(rows))
+    questions = [f"Q{n}" for n in range(20)]
+    survey = pd.DataFrame([{"Name": name, "Hand?": "B", **dict.fromkeys(questions, "A")} for name in "xyz"])
+    key = pd.DataFrame(
+        {"item": questions, prompt: [f"p{n // 5}" for n in range(20)], "A": "alpha", "B": "beta"}
+    )
+    paths = write_tables(tmp_path, survey=survey, key=key)
     columns = {"headings": "pair_id", "rater": "Name"}
     if prompt == "topic":
         assert "columns.prompt_id=topic" in refusal(paths, columns=columns)
@@ -569,8 +552,7 @@ def test_prompts_in_a_file_of_methods_are_the_units(tmp_path, prompt):
     ],
 )
 def test_headings_with_a_side_name_the_methods(names):
-    rows = [{"item": n, names[0]: "alpha", names[1]: "beta", "best": "image_a"} for n in range(9)]
-    table = pd.DataFrame(rows).rename(columns={"best": "preferred"})
+    table = items(9, preferred="image_a").rename(columns=dict(zip(AB, names, strict=True)))
     assert counts(table) == ("9/0/0", 9)
     texts = table.assign(A=[f"text {n}" for n in range(9)], B=[f"other {n}" for n in range(9)])
     assert counts(texts) == ("9/0/0", 9)
@@ -588,8 +570,8 @@ def test_headings_with_a_side_name_the_methods(names):
     ],
 )
 def test_unclear_methods_are_refused(columns, message):
-    rows = [{"item": n, **columns, "winner": "x"} for n in range(9)]
-    assert message in refusal(pd.DataFrame(rows))
+    table = pd.DataFrame({"item": range(9), **columns, "winner": "x"})
+    assert message in refusal(table)
 
 
 def test_duplicated_tasks_are_refused(tmp_path):
@@ -635,28 +617,28 @@ def test_ids_like_exponents_are_not_numbers():
 @pytest.mark.parametrize(
     ("heading", "names", "kind"),
     [
-        ("judge", ["gpt-4o"], "model"),
-        ("judge_model", ["gpt-4o", "claude-3"], "model"),
-        ("judge", ["arena_user_1", "expert_3"], "unknown"),
-        ("annotator", ["gpt-4o"], ""),
-        ("judge", ["gpt-4o", "ann"], ""),
+        ("judge", ("gpt-4o",), "model"),
+        ("judge_model", ("gpt-4o", "claude-3"), "model"),
+        ("judge", ("arena_user_1", "expert_3"), "unknown"),
     ],
 )
 def test_judges_with_names_of_models_are_models(heading, names, kind):
-    table = frame([{"winner": "model_a", heading: names[number % len(names)]} for number in range(4)])
-    if not kind:
-        assert "looks like the name of a model" in refusal(table)
-    else:
-        assert set(analysis.read(table)["rater_kind"]) == {kind}
+    table = items(4, winner="model_a", **{heading: names})
+    assert set(analysis.read(table)["rater_kind"]) == {kind}
+    assert set(analysis.read(table, rater_kind="person")["rater_kind"]) == {"person"}
+
+
+@pytest.mark.parametrize(("heading", "names"), [("annotator", ("gpt-4o",)), ("judge", ("gpt-4o", "ann"))])
+def test_person_named_like_a_model_is_asked_about(heading, names):
+    table = items(4, winner="model_a", **{heading: names})
+    assert "looks like the name of a model" in refusal(table)
     assert set(analysis.read(table, rater_kind="person")["rater_kind"]) == {"person"}
 
 
 @pytest.mark.parametrize("heading", ["rater_type", "source", "kind"])
 @pytest.mark.parametrize("kinds", [("human", "model"), ("Human", "LLM")])
 def test_column_with_kinds_of_raters_is_offered(heading, kinds):
-    people, model = kinds
-    rows = [{"judge": name, heading: model if name == "gpt-4o" else people} for name in ("ann", "gpt-4o")]
-    table = frame([{"winner": "model_a", **row} for row in rows])
+    table = items(2, winner="model_a", judge=("ann", "gpt-4o"), **{heading: kinds})
     assert f"write --set columns.rater_kind={heading}." in refusal(table)
     verdicts = analysis.read(table, columns={"rater_kind": heading})
     assert list(verdicts["rater_kind"]) == ["person", "model"]
@@ -679,5 +661,5 @@ def test_second_header_row_of_surveymonkey_is_skipped(tmp_path):
 
 
 def test_numbers_beside_an_empty_cell_stay_whole():
-    table = frame([{"winner": number} for number in [1, 1, 2, None, 3]])
+    table = items(5, winner=(1, 1, 2, None, 3))
     assert counts(table, verdicts={"1": "a", "2": "b", 3: "tie"}) == ("2/1/1", 4)
