@@ -9,6 +9,7 @@ import pytest
 from app_study import chromium, shared_browser  # noqa: F401
 from factories import make_pair
 from html_page import Page
+from read_files import read_folder
 from verdicts_by_hand import COMPARED, drawn_verdicts, joined, papers_people, table
 
 import analysis
@@ -77,10 +78,6 @@ def write(frame, folder, *, paper=False, **changes):
     )
 
 
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def numbers(folder):
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
@@ -98,7 +95,7 @@ def page_of(folder):
 def test_report_json_has_the_numbers_of_every_csv(written):
     folder, report = written
     assert report.paths[0] == folder / "index.html"
-    assert {str(path.relative_to(folder)) for path in report.paths} == set(contents(folder))
+    assert {str(path.relative_to(folder)) for path in report.paths} == set(read_folder(folder))
     assert report.summary.startswith("3\u00a0people rated 30\u00a0pairs")
     assert numbers(folder)["answer"] == report.summary
     tables = {path.stem: path for path in (folder / "csv").glob("*.csv") if path.stem != "verdicts"}

@@ -26,12 +26,17 @@ def listed(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.fixture
+def run_folder(paired):
+    (folder,) = (path for path in (paired / "continuations").iterdir() if path.is_dir())
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("points_to", ["nothing", "a file", "a folder"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_follows_a_link_out_of_the_study(run, paired, tmp_path, name, points_to):
-    (texts,) = (path for path in (paired / "continuations").iterdir() if path.is_dir())
-    link = paired / name.replace("RUN", texts.name)
+def test_no_command_follows_a_link_out_of_the_study(run, run_folder, tmp_path, name, points_to):
+    link = run_folder.parents[1] / name.replace("RUN", run_folder.name)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "mine.txt").write_text("mine")
@@ -52,10 +57,9 @@ def test_no_command_follows_a_link_out_of_the_study(run, paired, tmp_path, name,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "RUN", "RUN/guard.jsonl", "RUN/recipe.json"])
-def test_no_text_is_read_through_a_link(run, paired, tmp_path, name):
+def test_no_text_is_read_through_a_link(run, run_folder, tmp_path, name):
     """A stranger's study could show raters, judges and readers the texts of the user's other studies."""
-    (texts,) = (path for path in (paired / "continuations").iterdir() if path.is_dir())
-    link = paired / "continuations" / name.replace("RUN", texts.name)
+    link = run_folder.parent / name.replace("RUN", run_folder.name)
     link.rename(tmp_path / "outside")
     link.symlink_to(tmp_path / "outside")
     for command in ("measure --metrics length", "pair"):

@@ -8,16 +8,22 @@ HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict\n"
 BY_PAIR = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
 
 
-def test_power_command_prints_the_needed_items(run, tmp_path):
-    table, figure = tmp_path / "pilot.csv", tmp_path / "out" / "curve.svg"
+@pytest.fixture
+def pilot(tmp_path):
+    """Return the command that plans from the verdicts of two raters."""
     rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
-    table.write_text(HEADER + "".join(rows), encoding="utf-8")
-    options = ("--share", "0.6", "--raters", "1,3", "--from", str(table), "--output", str(figure))
-    ran = run("power", *options)
+    (tmp_path / "pilot.csv").write_text(HEADER + "".join(rows), encoding="utf-8")
+    return ("power", "--from", "pilot.csv")
+
+
+def test_power_command_prints_the_needed_items(run, tmp_path, pilot):
+    figure = tmp_path / "out" / "curve.svg"
+    command = (*pilot, "--share", "0.6", "--raters", "1,3", "--output", str(figure))
+    ran = run(*command)
     assert ran.code == 0, ran
     assert "pilot: fluency, guard against acs" in ran.out
     assert figure.read_text(encoding="utf-8").startswith("<?xml")
-    numbers = json.loads(run("power", *options, "--ties", "0.2", "--json").out)
+    numbers = json.loads(run(*command, "--ties", "0.2", "--json").out)
     assert [need["raters"] for need in numbers["needs"]] == [1, 3]
     assert (numbers["design"]["ties"], numbers["design"]["icc"]) == (0.2, 0.0)
 
@@ -31,10 +37,8 @@ DECLARED = {
 
 
 @pytest.mark.parametrize(("setting", "options"), DECLARED.items())
-def test_plan_names_declared_settings_that_it_does_not_follow(run, tmp_path, setting, options):
-    rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
-    (tmp_path / "pilot.csv").write_text(HEADER + "".join(rows), encoding="utf-8")
-    command = ("power", "--from", "pilot.csv", "--ties", "0.2", "--raters", "4", "--set", setting)
+def test_plan_names_declared_settings_that_it_does_not_follow(run, pilot, setting, options):
+    command = (*pilot, "--ties", "0.2", "--raters", "4", "--set", setting)
     plan = run(*command)
     assert plan.code == 0, plan
     name = setting.partition("=")[0]
@@ -44,8 +48,6 @@ def test_plan_names_declared_settings_that_it_does_not_follow(run, tmp_path, set
     assert "the pilot declares" not in followed.err + followed.out
 
 
-def test_power_warns_of_a_sequential_pilot(run, tmp_path):
-    rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
-    (tmp_path / "pilot.csv").write_text(HEADER + "".join(rows), encoding="utf-8")
-    plan = run("power", "--from", "pilot.csv", "--ties", "0.2", "--set", "sequential=true")
+def test_power_warns_of_a_sequential_pilot(run, pilot):
+    plan = run(*pilot, "--ties", "0.2", "--set", "sequential=true")
     assert "such tests need more items than this plan says" in plan.err

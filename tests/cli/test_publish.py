@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 from factories import make_pair
-from read_files import read_csv
+from read_files import read_csv, read_folder
 
 from analysis.evidence import Context, StudyFacts
 from analysis.publication.describe import describe
@@ -75,19 +75,29 @@ def make_tale_pair(n, prompt):
     return make_pair(n, prompt=prompt, text_a=texts[0], text_b=texts[1], **named)
 
 
-def read_files(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.fixture
+def study(tmp_path):
+    return make_rated_study(tmp_path / "study")
 
 
-def test_published_study_has_no_names_and_the_same_shares(tmp_path):
-    study = make_rated_study(tmp_path / "study")
-    result = publish(study, tmp_path / "out")
-    written, table = read_files(tmp_path / "out"), read_csv(tmp_path / "out" / "verdicts.csv")
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+def read_words(folder):
+    """Return everything that is written in the files of a folder."""
+    return b"\n".join(read_folder(folder).values()).decode("utf-8", "replace")
+
+
+def test_published_study_has_no_names_and_the_same_shares(study, out, tmp_path):
+    result = publish(study, out)
+    written, table = read_folder(out), read_csv(out / "verdicts.csv")
     files = {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"}
     assert files | {"report.schema.json"} <= written.keys()
     assert written["report.toml"].startswith(b"#:schema ./report.schema.json\n")
     assert (result.verdicts, len(table)) == (36, 36)
-    everything = b"\n".join(written.values()).decode("utf-8", "replace").casefold()
+    everything = read_words(out).casefold()
     assert [
         word for word in (*PEOPLE[:2], CODE, "7.25", str(tmp_path)) if word.casefold() in everything
     ] == []
@@ -98,7 +108,7 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
     assert "SIMULATED" not in card
     assert "No licence was named" in card
-    share = read_csv(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
+    share = read_csv(out / "report" / "csv" / "win_shares.csv")[0]
     wins = sum(row["verdict"] == "guard" for row in table)
     assert float(share["win_share_pooled"]) == pytest.approx(wins / 36)
     assert json.loads(written["report/report.json"])["name"] == "Tales"
@@ -107,15 +117,15 @@ def test_published_study_has_no_names_and_the_same_shares(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
 
 
-def test_report_on_published_data_uses_the_declared_test(tmp_path):
+def test_report_on_published_data_uses_the_declared_test(out, tmp_path):
     study = make_rated_study(tmp_path / "study", more="[analysis]\nsequential = true\n")
-    publish(study, tmp_path / "out")
+    publish(study, out)
     (tmp_path / "study").rename(tmp_path / "elsewhere")
-    report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
-    for folder in (tmp_path / "out" / "report", tmp_path / "again"):
+    report(out / "verdicts.csv", output=tmp_path / "again")
+    for folder in (out / "report", tmp_path / "again"):
         assert len(read_csv(folder / "csv" / "sequential.csv")) == 1
     with pytest.raises(StudyError, match="no valid test exists for margin with sequential; keep only one"):
-        report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
+        report(out / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 
 def change_settings(study, change, monkeypatch):
@@ -164,7 +174,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_data_of_a_study_give_the_answer_of_the_study(tmp_path, monkeypatch, state):
+def test_data_of_a_study_give_the_answer_of_the_study(out, tmp_path, monkeypatch, state):
     """What makes the answer less sure travels with the table. Only the days are not published."""
     change, how, words = STATES[state]
     study = make_rated_study(tmp_path / "study", toml=TWO_CRITERIA, more=WIT)
@@ -173,10 +183,10 @@ def test_data_of_a_study_give_the_answer_of_the_study(tmp_path, monkeypatch, sta
     answer = read_answer(report(study.folder).folder)
     assert words in answer
     exported = export(study).path
-    publish(study, tmp_path / "out")
+    publish(study, out)
     monkeypatch.undo()
     assert read_answer(report(exported, output=tmp_path / "again").folder) == answer
-    assert read_answer(tmp_path / "out" / "report") == answer
+    assert read_answer(out / "report") == answer
 
 
 WIT = '[criteria.wit]\ntitle = "Wit and humour"\ndefinition = "Funny."\n'
@@ -199,36 +209,35 @@ def test_family_is_never_smaller_after_the_verdicts(tmp_path, monkeypatch, chang
     )
 
 
-def test_declared_columns_of_prompts_are_published(tmp_path):
+def test_declared_columns_of_prompts_are_published(out, tmp_path):
     study = make_rated_study(tmp_path / "study", more='[analysis]\nby = ["genre"]\n')
     prompts = [{"id": f"p{n}", "prompt": f"Tale {n}", "genre": ("story", "=poem")[n % 2]} for n in range(12)]
     (study.folder / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
-    publish(study, tmp_path / "out")
+    publish(study, out)
     report(export(study).path, output=tmp_path / "again")
     report(study.folder)
     expected = read_csv(study.folder / "report" / "csv" / "by_value.csv")
     assert {row["value"] for row in expected} == {"story", "'=poem"}
-    for folder in (tmp_path / "out" / "report", tmp_path / "again"):
+    for folder in (out / "report", tmp_path / "again"):
         assert read_csv(folder / "csv" / "by_value.csv") == expected
 
 
-def test_record_of_published_data_names_nobody(tmp_path, monkeypatch):
-    study = make_rated_study(tmp_path / "study")
+def test_record_of_published_data_names_nobody(study, out, tmp_path, monkeypatch):
     exclude_after_report(study, "marge told Zoë that she slept", monkeypatch)
     change_settings(study, (CODE, "S3CRET99"), monkeypatch)
-    publish(Study.open(study.folder), tmp_path / "out")
-    record = json.loads((tmp_path / "out" / "verdicts.study.json").read_text(encoding="utf-8"))["facts"]
+    publish(Study.open(study.folder), out)
+    record = json.loads((out / "verdicts.study.json").read_text(encoding="utf-8"))["facts"]
     [excluded] = record["exclusions"]
     assert (excluded["rater"], excluded["at"]) == ("excluded-1", "")
     assert excluded["reason"] == "… told Zoë that she slept"
     assert record["shares_with_excluded"][0].startswith("fluency ")
-    everything = b"".join(read_files(tmp_path / "out").values()).decode("utf-8", "replace")
+    everything = read_words(out)
     assert [word for word in ("marge", CODE, "S3CRET99", str(tmp_path)) if word in everything] == []
 
 
-def test_changed_tables_and_plans_are_told(tmp_path):
-    publish(make_rated_study(tmp_path / "study"), tmp_path / "out")
-    table = tmp_path / "out" / "verdicts.csv"
+def test_changed_tables_and_plans_are_told(study, out, tmp_path):
+    publish(study, out)
+    table = out / "verdicts.csv"
     result = report(table, output=tmp_path / "again", overrides=("alpha=0.2",))
     page = (tmp_path / "again" / "report.md").read_text(encoding="utf-8")
     assert "settings were changed after the first verdict: alpha from 0.05 to 0.2" in page
@@ -241,7 +250,7 @@ def test_changed_tables_and_plans_are_told(tmp_path):
     assert (
         "verdicts.study.json describes only the study of verdicts.csv, and not the other tables" in warnings
     )
-    (tmp_path / "out" / "verdicts.study.json").write_text('{"table": 1}')
+    (out / "verdicts.study.json").write_text('{"table": 1}')
     with pytest.raises(
         StudyError, match=r"is not the record of a study: table: .*publish or export, or remove"
     ):
@@ -282,13 +291,13 @@ def test_wrong_facts_about_judges_are_refused(tmp_path, kind, key, value):
 
 
 @pytest.mark.parametrize(("value", "message"), [("x", "study.json has 1 problem:\n *raters: "), (None, None)])
-def test_wrong_plan_in_a_record_names_its_file(tmp_path, value, message):
+def test_wrong_plan_in_a_record_names_its_file(out, tmp_path, value, message):
     table = tmp_path / "verdicts.csv"
     table.write_text("pair_id,method_a,method_b,verdict\n1,x,y,x\n", encoding="utf-8")
     record = {"table": "1", "settings": {"raters": value}, "facts": {}}
     (tmp_path / "verdicts.study.json").write_text(json.dumps(record))
     with pytest.raises(StudyError, match=message) if message else nullcontext():
-        report(table, overrides=("raters=fixed",), output=tmp_path / "out")
+        report(table, overrides=("raters=fixed",), output=out)
 
 
 def test_every_fact_of_a_context_travels_or_is_known_otherwise():
@@ -334,22 +343,21 @@ def read_raters(folder):
     return {row["rater"] for row in read_csv(folder / "verdicts.csv")}
 
 
-def test_pseudonyms_differ_from_the_names_of_raters(tmp_path):
-    publish(make_rated_study(tmp_path / "study", names=("rater-2", "Ann", "Bo")), tmp_path / "out")
-    assert read_raters(tmp_path / "out") == {"xrater-1", "xrater-2", "xrater-3"}
+def test_pseudonyms_differ_from_the_names_of_raters(out, tmp_path):
+    publish(make_rated_study(tmp_path / "study", names=("rater-2", "Ann", "Bo")), out)
+    assert read_raters(out) == {"xrater-1", "xrater-2", "xrater-3"}
 
 
 @pytest.mark.parametrize("name", ["Will", "root", "greedily"])
-def test_rater_names_in_texts_do_not_stop_publishing(tmp_path, name):
+def test_rater_names_in_texts_do_not_stop_publishing(out, tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make_rated_study(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with Store.open(study.database, declared=study.declared) as store:
         store_raters.decide_about_rater(store, "Bo", "exclude", by="root", reason="too fast")
-    assert publish(study, tmp_path / "out").verdicts == 24
+    assert publish(study, out).verdicts == 24
 
 
-def test_error_names_excluded_raters_if_no_verdict_counts(tmp_path):
-    study = make_rated_study(tmp_path / "study")
+def test_error_names_excluded_raters_if_no_verdict_counts(study, out):
     with Store.open(study.database, declared=study.declared) as store:
         for name in PEOPLE:
             store_raters.decide_about_rater(store, name, "exclude", by="root", reason="too fast")
@@ -357,7 +365,7 @@ def test_error_names_excluded_raters_if_no_verdict_counts(tmp_path):
     with pytest.raises(StudyError, match=words):
         report(study.folder)
     with pytest.raises(StudyError, match=words):
-        publish(study, tmp_path / "out")
+        publish(study, out)
 
 
 REFUSED = [
@@ -382,96 +390,93 @@ REFUSED = [
 ]
 
 
-def test_publish_refuses_settings_with_a_rater_or_a_key(tmp_path):
-    study = make_rated_study(tmp_path / "study")
+def test_publish_refuses_settings_with_a_rater_or_a_key(study, out):
     for setting, message in REFUSED:
         with pytest.raises(StudyError) as error:
-            publish(Study.open(study.folder, [setting]), tmp_path / "out")
+            publish(Study.open(study.folder, [setting]), out)
         assert message in str(error.value)
         assert "789jkl" not in str(error.value)
-        assert not (tmp_path / "out").exists()
+        assert not out.exists()
 
 
 @pytest.mark.parametrize("column", ["dataset", "prompt_id"])
-def test_publish_refuses_datasets_and_ids_with_a_rater(tmp_path, monkeypatch, column):
+def test_publish_refuses_datasets_and_ids_with_a_rater(out, tmp_path, monkeypatch, column):
     row = make_tale_pair(1, "p")
     monkeypatch.setitem(
         globals(), "make_tale_pair", lambda n, _: replace(row, id=f"{n}", **{column: f"Marge-{n}"})
     )
     study = make_rated_study(tmp_path / "study")
     with pytest.raises(StudyError, match="a dataset or the id of a prompt contains 'marge'"):
-        publish(study, tmp_path / "out")
+        publish(study, out)
 
 
-def test_author_may_be_a_rater_in_another_spelling(tmp_path):
-    study = make_rated_study(tmp_path / "study")
+def test_author_may_be_a_rater_in_another_spelling(study, out):
     settings = ['authors=["Ueberall, Quentin"]', "task=as Quentin says"]
-    publish(Study.open(study.folder, settings), tmp_path / "out")
-    assert "Ueberall, Quentin: Tales" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    publish(Study.open(study.folder, settings), out)
+    assert "Ueberall, Quentin: Tales" in (out / "README.md").read_text(encoding="utf-8")
 
 
-def test_words_that_raters_share_identify_nobody(tmp_path):
+def test_words_that_raters_share_identify_nobody(out, tmp_path):
     study = make_rated_study(tmp_path / "study", names=("reader 1", "reader 2", "Ann Lee"))
     question = "question=Which text does a reader want?"
-    publish(Study.open(study.folder, [question]), tmp_path / "out")
+    publish(Study.open(study.folder, [question]), out)
 
 
-def test_allowed_names_do_not_stop_publishing(tmp_path):
+def test_allowed_names_do_not_stop_publishing(out, tmp_path):
     study = make_rated_study(tmp_path / "study", names=("guard", "Which", "Bo"))
     with pytest.raises(StudyError, match=r"question contains 'Which'"):
-        publish(study, tmp_path / "out")
-    publish(study, tmp_path / "out", allow=["Which"])
-    assert read_raters(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
+        publish(study, out)
+    publish(study, out, allow=["Which"])
+    assert read_raters(out) == {"rater-1", "rater-2", "rater-3"}
 
 
-def test_publish_refuses_files_with_an_api_key(tmp_path, monkeypatch):
+def test_publish_refuses_files_with_an_api_key(out, tmp_path, monkeypatch):
     study = make_rated_study(tmp_path / "study", prompt="It was a dark and stormy night")
     monkeypatch.setenv("OPENAI_API_KEY", "dark and stormy")
     with pytest.raises(StudyError, match="the value of OPENAI_API_KEY"):
-        publish(study, tmp_path / "out")
+        publish(study, out)
     monkeypatch.setenv("OPENAI_API_KEY", "as she has it")
     wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
     with pytest.raises(StudyError, match="criteria contains the value of OPENAI_API_KEY"):
-        publish(Study.open(study.folder, [wit]), tmp_path / "out")
+        publish(Study.open(study.folder, [wit]), out)
 
 
 @pytest.mark.parametrize("searched", ["question", "pairs.jsonl"])
-def test_publish_refuses_passwords_with_quotes(tmp_path, monkeypatch, searched):
+def test_publish_refuses_passwords_with_quotes(out, tmp_path, monkeypatch, searched):
     password = r'pa"ss\word1'
     monkeypatch.setenv("PGPASSWORD", password)
     study = make_rated_study(tmp_path / "study", prompt=password if searched == "pairs.jsonl" else "It")
     changes = [f"question='''Is it {password}?'''"] if searched == "question" else []
     with pytest.raises(StudyError, match=f"{searched} contains the value of PGPASSWORD"):
-        publish(Study.open(study.folder, changes), tmp_path / "out")
+        publish(Study.open(study.folder, changes), out)
 
 
-def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
+def test_addresses_folders_codes_and_wording_are_not_published(study, out, tmp_path):
     model = tmp_path / "home" / "ada" / "model"
     model.mkdir(parents=True)
-    study = make_rated_study(tmp_path / "study")
     (study.folder / "w.toml").write_text('[consent]\ntitle = "Ask marge"\n')
     judge = 'judge=[{model="m", base_url="http://gpu7.intranet/v1", api_key_env="MY_KEY"}]'
     settings = [f"model.name={json.dumps(str(model))}", "annotation.wording=w.toml", judge]
-    publish(Study.open(study.folder, settings), tmp_path / "out")
-    everything = b"".join(read_files(tmp_path / "out").values()).decode("utf-8", "replace")
+    publish(Study.open(study.folder, settings), out)
+    everything = read_words(out)
     private = ("intranet", "MY_KEY", "/ada/", CODE, "61a2b3c4", "Ask marge")
     assert [word for word in private if word in everything] == []
 
 
-def test_publish_refuses_folders_with_files(tmp_path, run):
+def test_publish_refuses_folders_with_files(out, tmp_path, run):
     make_rated_study(tmp_path / "study")
-    (tmp_path / "out").mkdir()
+    (out).mkdir()
     assert run("publish", "study", "out", "--set", "license=CC-BY-4.0").code == 0
     assert "not an empty folder" in run("publish", "study", "out").refused()
     (tmp_path / "file").touch()
     assert "not an empty folder" in run("publish", "study", "file").refused()
-    assert "license: cc-by-4.0" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "license: cc-by-4.0" in (out / "README.md").read_text(encoding="utf-8")
 
 
-def test_publish_refuses_a_study_without_verdicts(tmp_path):
+def test_publish_refuses_a_study_without_verdicts(out, tmp_path):
     study = make_rated_study(tmp_path / "study", names=())
     with pytest.raises(StudyError, match="no verdicts yet"):
-        publish(study, tmp_path / "out")
+        publish(study, out)
 
 
 def test_plan_from_before_the_first_verdict_is_published(tmp_path):
@@ -499,8 +504,7 @@ def test_plan_from_before_the_first_verdict_is_published(tmp_path):
     assert (study.folder / "plan.md").read_text(encoding="utf-8") == text
 
 
-def test_description_after_verdicts_lists_collected_data(tmp_path, run):
-    study = make_rated_study(tmp_path / "study")
+def test_description_after_verdicts_lists_collected_data(study, run):
     assert json.loads(run("describe", "study", "--json").out)["verdicts"] == 36
     text = (study.folder / "description.md").read_text(encoding="utf-8")
     assert "36 of 36 verdicts on 12 pairs count" in text
@@ -514,20 +518,19 @@ def test_description_after_verdicts_lists_collected_data(tmp_path, run):
     assert "holds no hash" in compare_with_written_plan(study, [])[0]
 
 
-def test_second_publish_at_the_same_time_is_refused(tmp_path, monkeypatch):
+def test_second_publish_at_the_same_time_is_refused(study, out, monkeypatch):
     def report_slowly(*arguments, **options):
-        (tmp_path / "out" / "report").mkdir(parents=True)
+        (out / "report").mkdir(parents=True)
         return report(*arguments, **options)
 
     monkeypatch.setattr("analysis.publication.publish.report", report_slowly)
     with pytest.raises(StudyError, match=r"cannot write .*out: Directory not empty; name another folder"):
-        publish(make_rated_study(tmp_path / "study"), tmp_path / "out")
+        publish(study, out)
 
 
 @pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])
-def test_interrupted_publish_can_be_repeated(tmp_path, monkeypatch, written):
+def test_interrupted_publish_can_be_repeated(study, out, monkeypatch, written):
     """Interrupt the command while it writes a file. No folder is left, so the next run succeeds."""
-    study = make_rated_study(tmp_path / "study")
 
     def kill(path, *arguments, **options):
         if path.name == written:
@@ -538,7 +541,7 @@ def test_interrupted_publish_can_be_repeated(tmp_path, monkeypatch, written):
         patch.setattr("analysis.publication.publish.write_atomically", kill)
         patch.setattr("shutil.rmtree", lambda *_, **__: None)  # as if the process were gone
         with pytest.raises(KeyboardInterrupt):
-            publish(study, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert publish(study, tmp_path / "out").verdicts == 36
-    assert {"README.md", "report", "verdicts.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
+            publish(study, out)
+    assert not out.exists()
+    assert publish(study, out).verdicts == 36
+    assert {"README.md", "report", "verdicts.csv"} <= {path.name for path in (out).iterdir()}

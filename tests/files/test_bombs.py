@@ -66,17 +66,20 @@ def test_sparse_workbook_takes_little_memory(tmp_path, cells, says):
     assert says in printed
 
 
-def test_parquet_file_of_one_long_text_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["x" * 10**6] * 5000, "has more than 1,073,741,824 bytes"),
+        ([""] * 3_000_000, "has more than 1,048,576 rows"),
+    ],
+    ids=["long texts", "many rows"],
+)
+def test_large_table_in_a_small_parquet_file_is_refused(tmp_path, texts, says):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pa.table({"text": ["x" * 10**6] * 5000}), tmp_path / "texts.parquet")
-    assert (tmp_path / "texts.parquet").stat().st_size < 10**5
-    assert "has more than 1,073,741,824 bytes" in read_limited(tmp_path / "texts.parquet")
-
-
-def test_parquet_file_of_too_many_rows_is_refused(tmp_path):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pa.table({"text": [""] * 3_000_000}), tmp_path / "texts.parquet")
-    assert "has more than 1,048,576 rows" in read_limited(tmp_path / "texts.parquet")
+    path = tmp_path / "texts.parquet"
+    parquet.write_table(pa.table({"text": texts}), path)
+    assert path.stat().st_size < 10**5
+    assert says in read_limited(path)
 
 
 @pytest.mark.parametrize("ending", ["feather", "arrow"])

@@ -15,6 +15,11 @@ def write_json_lines(path, values):
     path.write_text("".join(json.dumps(value) + "\n" for value in values))
 
 
+def read_folder(folder):
+    """Return the bytes of all files in a folder by their paths in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def read_json_lines(path):
     """Return the values of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

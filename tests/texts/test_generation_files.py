@@ -26,8 +26,8 @@ ODD = [
 KINDS = ["jsonl", "json", "csv", "parquet"]
 
 
-def write(folder: Path, kind: str, rows: list[dict[str, object]], name: str = "file") -> Path:
-    path = folder / f"{name}.{kind}"
+def write(kind: str, rows: list[dict[str, object]], name: str = "file") -> Path:
+    path = Path(f"{name}.{kind}")
     if kind == "jsonl":
         path.write_bytes(b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows))
     elif kind == "json":
@@ -43,6 +43,11 @@ def write(folder: Path, kind: str, rows: list[dict[str, object]], name: str = "f
     return path
 
 
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 def runs(path):
     return [(text.prompt_id, text.run, text.text) for text in read_generations(path)]
 
@@ -52,30 +57,30 @@ def flaws(path, **options):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unusual_characters_are_read_unchanged(tmp_path, kind):
+def test_unusual_characters_are_read_unchanged(kind):
     rows = [{"text": text, "prompt": f"p{text}", "id": str(i)} for i, text in enumerate(ODD)]
-    texts = read_generations(write(tmp_path, kind, rows))
+    texts = read_generations(write(kind, rows))
     assert [(text.text, text.prompt, text.prompt_id, text.flaws) for text in texts] == [
         (text, f"p{text}", str(i), ()) for i, text in enumerate(ODD)
     ]
 
 
 @pytest.mark.parametrize("key", ["text", "generated_text", "generated_result", "continuation", "output"])
-def test_each_spelling_of_a_key_is_read(tmp_path, key):
+def test_each_spelling_of_a_key_is_read(key):
     row = {key: "t", "prefix_text": "p", "reference_text": "r", "method": "m", "dataset": "d", "id": 7.0}
-    (text,) = read_generations(write(tmp_path, "jsonl", [row]))
+    (text,) = read_generations(write("jsonl", [row]))
     assert text == Generation(prompt_id="7", dataset="d", strategy="m", text="t", prompt="p", reference="r")
 
 
-def test_records_with_only_a_text_get_default_names(tmp_path):
-    path = write(tmp_path, "csv", [{"completion": "a"}, {"completion": "b"}], name="top_k(k=50)")
+def test_records_with_only_a_text_get_default_names():
+    path = write("csv", [{"completion": "a"}, {"completion": "b"}], name="top_k(k=50)")
     first, second = read_generations(path)
     assert first == Generation(prompt_id="0001", dataset="unnamed", strategy="top_k(k=50)", text="a")
     assert second.prompt_id == "0002"
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_invalid_token_counts_and_times_are_counted_as_flaws(tmp_path, kind):
+def test_invalid_token_counts_and_times_are_counted_as_flaws(kind):
     row = {
         "text": "t",
         "tokens": 5,
@@ -85,31 +90,31 @@ def test_invalid_token_counts_and_times_are_counted_as_flaws(tmp_path, kind):
         "batch": 8,
         "device": "x",
     }
-    (text,) = read_generations(write(tmp_path, kind, [row]))
+    (text,) = read_generations(write(kind, [row]))
     assert (text.tokens, text.ended, text.seconds, text.batch, text.device) == (6, True, 0.5, 8, "x")
     row |= {"finish": "length", "new_tokens": "many", "seconds": -1.0, "batch": 1.5}
-    (bad,) = read_generations(write(tmp_path, kind, [row]))
+    (bad,) = read_generations(write(kind, [row]))
     assert (bad.tokens, bad.ended, bad.seconds, bad.batch) == (None, False, None, None)
     assert {*bad.flaws} == {f"{name} not a number" for name in ("tokens", "seconds", "batch")}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("dump", [json.dumps, repr])  # pandas writes a dict into CSV as Python does
-def test_table_cell_may_contain_several_texts(tmp_path, kind, dump):
+def test_table_cell_may_contain_several_texts(kind, dump):
     value = {str(i): f'it\'s "{i}"\n' for i in range(12)}
-    path = write(tmp_path, kind, [{"generated_result": dump(value)}])
+    path = write(kind, [{"generated_result": dump(value)}])
     assert (runs(path), flaws(path)) == ([("0001", 1, value["0"])], [(FURTHER,)])
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"0": None, "1": "other"}, [None]])
-def test_records_without_text_are_flawed(tmp_path, value):
-    (text,) = read_generations(write(tmp_path, "jsonl", [{"generated_result": value}]))
+def test_records_without_text_are_flawed(value):
+    (text,) = read_generations(write("jsonl", [{"generated_result": value}]))
     assert text.text == ""
     assert "no text" in text.flaws
 
 
-def test_next_key_is_read_if_a_value_is_empty(tmp_path):
-    (text,) = read_generations(write(tmp_path, "jsonl", [{"text": None, "output": "t"}]))
+def test_next_key_is_read_if_a_value_is_empty():
+    (text,) = read_generations(write("jsonl", [{"text": None, "output": "t"}]))
     assert (text.text, text.flaws) == ("t", ())
 
 
@@ -130,16 +135,14 @@ def test_continuation_files_take_prompts_from_the_study(tmp_path):
     assert runs(path)[:2] == [("p1", 1, "text 1"), ("p1", 3, "text 3")]
 
 
-def test_prompt_of_record_overrides_prompt_of_study(tmp_path):
+def test_prompt_of_record_overrides_prompt_of_study():
     prompts = {"1": Prompt(id="1", dataset="wikinews", text="P", reference="R")}
-    (text,) = read_generations(
-        write(tmp_path, "jsonl", [{"id": 1, "prompt": "own", "text": "t"}]), prompts=prompts
-    )
+    (text,) = read_generations(write("jsonl", [{"id": 1, "prompt": "own", "text": "t"}]), prompts=prompts)
     assert (text.prompt, text.reference, text.dataset) == ("own", "R", "wikinews")
 
 
-def test_truncated_last_line_is_named_in_the_error(tmp_path):
-    path = tmp_path / "f.jsonl"
+def test_truncated_last_line_is_named_in_the_error():
+    path = Path("f.jsonl")
     path.write_bytes(b'{"text": "a"}\n{"text": "b"}')
     assert [text for _, _, text in runs(path)] == ["a", "b"]
     path.write_bytes(b'{"text": "a"}\n{"text": "b"}\n{"text": "caf\xc3')
@@ -159,10 +162,10 @@ def test_truncated_last_line_is_named_in_the_error(tmp_path):
         ("parquet", [b"good", b"caf\xe9", b"\xff alone"]),
     ],
 )
-def test_bytes_that_are_not_utf8_are_flaws(tmp_path, kind, data):
-    path = tmp_path / f"f.{kind}"
+def test_bytes_that_are_not_utf8_are_flaws(kind, data):
+    path = Path(f"f.{kind}")
     if kind == "parquet":
-        write(tmp_path, kind, [{"text": text} for text in data], name="f")
+        write(kind, [{"text": text} for text in data], name="f")
     else:
         path.write_bytes(data)
     assert [(text.text, text.flaws) for text in read_generations(path)] == [
@@ -172,21 +175,21 @@ def test_bytes_that_are_not_utf8_are_flaws(tmp_path, kind, data):
     ]
 
 
-def test_repeated_prompt_is_named_as_a_flaw(tmp_path):
+def test_repeated_prompt_is_named_as_a_flaw():
     rows = [{"prompt": p, "text": t} for p, t in ("pa", "qb", "pc")]
-    path = write(tmp_path, "jsonl", rows)
+    path = write("jsonl", rows)
     assert [name for name, _, _ in runs(path)] == ["0001", "0002", "0003"]
     assert flaws(path) == [(), (), ("prompt repeated",)]
-    named = write(tmp_path, "jsonl", [row | {"id": n} for row, n in zip(rows, (1, 2, 2), strict=True)])
+    named = write("jsonl", [row | {"id": n} for row, n in zip(rows, (1, 2, 2), strict=True)])
     assert flaws(named) == [(), (), ("prompt repeated",)]
-    apart = write(tmp_path, "jsonl", [row | {"strategy": str(n)} for n, row in enumerate(rows)])
+    apart = write("jsonl", [row | {"strategy": str(n)} for n, row in enumerate(rows)])
     assert flaws(apart) == [(), (), ()]
 
 
-def test_strategies_in_one_file_share_prompts_without_ids(tmp_path):
+def test_strategies_in_one_file_share_prompts_without_ids():
     """Their first texts of a prompt have one name, and their second texts another."""
     rows = [{"prompt": p, "strategy": s, "text": "t"} for p, s in ("pg", "pa", "pa", "qa", "qg", "pg")]
-    path = write(tmp_path, "jsonl", rows)
+    path = write("jsonl", rows)
     assert [text.prompt_id for text in read_generations(path)] == [
         "0001",
         "0001",
@@ -197,8 +200,8 @@ def test_strategies_in_one_file_share_prompts_without_ids(tmp_path):
     ]
 
 
-def test_text_that_begins_with_its_prompt_is_flawed(tmp_path):
-    path = write(tmp_path, "jsonl", [{"prompt": "Once", "text": "Once upon"}])
+def test_text_that_begins_with_its_prompt_is_flawed():
+    path = write("jsonl", [{"prompt": "Once", "text": "Once upon"}])
     assert flaws(path) == [("text begins with its prompt",)]
 
 
@@ -224,8 +227,8 @@ def test_text_that_begins_with_its_prompt_is_flawed(tmp_path):
         ("f.csv", "  \n\t\n\nid,text\n1,t\n"),  # spaces and tabs above the header
     ],
 )
-def test_each_shape_of_file_is_read(tmp_path, name, content):
-    path = tmp_path / name
+def test_each_shape_of_file_is_read(name, content):
+    path = Path(name)
     path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     assert {text for _, _, text in runs(path)} == {"t"}
 
@@ -264,16 +267,17 @@ def test_each_shape_of_file_is_read(tmp_path, name, content):
     ],
 )
 def test_unusable_file_is_named_with_the_reason(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(StudyError, match=message) as caught:
-        read_generations(tmp_path / name)
-    assert str(tmp_path / name) in str(caught.value)
+        read_generations(path)
+    assert str(path) in str(caught.value)
 
 
-def test_missing_file_and_missing_package_are_named(tmp_path, monkeypatch):
+def test_missing_file_and_missing_package_are_named(monkeypatch):
     with pytest.raises(StudyError, match=r"cannot read .*none\.jsonl: No such file"):
-        read_generations(tmp_path / "none.jsonl")
-    path = write(tmp_path, "parquet", [{"text": "t"}])
+        read_generations(Path("none.jsonl"))
+    path = write("parquet", [{"text": "t"}])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install -e '.*\[metrics\]'"):
         read_generations(path)
@@ -296,9 +300,9 @@ def test_published_generations_have_the_published_diversity(name, published, str
     assert {(text.dataset, text.strategy) for text in texts} == {("wikitext", strategy)}
 
 
-def test_files_of_contrastive_decoding_are_read(tmp_path):
+def test_files_of_contrastive_decoding_are_read():
     """A list of one prompt's texts a line, each with the prompt in front, as their reference."""
-    path = tmp_path / "cd.jsonl"
+    path = Path("cd.jsonl")
     rows = [
         [{"prompt": "Once", "gen_text": "Once upon a time", "gold_ref": "Once there was", "tokens": [1, 2]}],
         [{"prompt": "Then", "gen_text": f"Then {word}", "gold_ref": "Then"} for word in ("one", "two")],
@@ -313,43 +317,43 @@ def test_files_of_contrastive_decoding_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("value", [{"0": "a", "1": "b", "2": "c"}, ["a", "b", "c"]])
-def test_first_of_several_texts_is_read(tmp_path, value):
-    path = write(tmp_path, "json", [{"prefix_text": "p", "generated_result": value}])
+def test_first_of_several_texts_is_read(value):
+    path = write("json", [{"prefix_text": "p", "generated_result": value}])
     assert runs(path) == [("0001", 1, "a")]
     assert flaws(path) == [(FURTHER,)]
 
 
 @pytest.mark.parametrize("columns", [[], ["text"]])
-def test_models_are_strategies_in_a_file_without_prompts(tmp_path, columns):
-    path = tmp_path / "all.csv"
+def test_models_are_strategies_in_a_file_without_prompts(columns):
+    path = Path("all.csv")
     path.write_text("model,text\nx,one\nx,two\ny,three\n")
     assert [text.strategy for text in read_generations(path, columns=columns)] == ["x", "x", "y"]
 
 
-def test_row_without_the_name_of_its_model_is_refused(tmp_path):
-    path = tmp_path / "all.csv"
+def test_row_without_the_name_of_its_model_is_refused():
+    path = Path("all.csv")
     path.write_text("model,text\nx,one\n,two\ny,three\n")
     with pytest.raises(StudyError, match="line 3: has no value under 'model', which names the systems of"):
         read_generations(path)
 
 
-def test_time_column_is_not_read_as_a_text(tmp_path):
+def test_time_column_is_not_read_as_a_text():
     value = {"0": "a", "1": "b", "time_cost": 3.0}
     for written in (value, repr(value)):
-        (text,) = read_generations(write(tmp_path, "json", [{"generated_result": written}]))
+        (text,) = read_generations(write("json", [{"generated_result": written}]))
         assert (text.text, text.seconds) == ("a", 1.5)
-    (text,) = read_generations(write(tmp_path, "json", [{"generated_result": {"0": "a", "time_cost": 3.0}}]))
+    (text,) = read_generations(write("json", [{"generated_result": {"0": "a", "time_cost": 3.0}}]))
     assert (text.text, text.seconds, text.flaws) == ("a", 3.0, ())
 
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
-def test_columns_are_read_by_name(tmp_path, kind):
+def test_columns_are_read_by_name(kind):
     head = ["prompt", "static_generated_result", "dynamic_generated_result", "reference"]
     rows = [["p", "{'0': 'a', 'time_cost': 2}", "x", "r"], ["q", "", "=1+1 is two", ""]]
     if kind == "csv":
-        path = write(tmp_path, kind, [dict(zip(head, row, strict=True)) for row in rows])
+        path = write(kind, [dict(zip(head, row, strict=True)) for row in rows])
     else:
-        path, book = tmp_path / "file.xlsx", pytest.importorskip("openpyxl").Workbook()
+        path, book = Path("file.xlsx"), pytest.importorskip("openpyxl").Workbook()
         for row in [head, *rows]:
             book.active.append([None if cell == "" else cell.replace("=", "'=") for cell in row])
         book.save(path)
@@ -366,8 +370,8 @@ def test_columns_are_read_by_name(tmp_path, kind):
         read_generations(path, columns=["generated"])
 
 
-def test_columns_and_named_strategies_are_combined(tmp_path):
-    path = write(tmp_path, "csv", [{"strategy": "s", "prompt": "p", "a": "x", "b": "y"}])
+def test_columns_and_named_strategies_are_combined():
+    path = write("csv", [{"strategy": "s", "prompt": "p", "a": "x", "b": "y"}])
     assert [(text.strategy, text.text) for text in read_generations(path, columns=["a", "b"])] == [
         ("s a", "x"),
         ("s b", "y"),
