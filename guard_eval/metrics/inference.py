@@ -84,7 +84,8 @@ def _make_score(outcomes: Sequence[Outcome], level: float) -> Score:
         if outcome.parts is not None
     ]
     if len(datasets) == len(outcomes):
-        bounds = (0.0, 100.0) if METRICS[first.metric].unit == "%" else UNBOUNDED
+        metric = METRICS[first.metric]
+        bounds = (metric.lowest, metric.highest)
         estimate = _estimate_mean_over_datasets(datasets, outcomes, level=level, bounds=bounds)
     return Score(
         metric=first.metric,

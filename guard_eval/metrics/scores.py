@@ -87,6 +87,7 @@ class Metric(NamedTuple):
         title: The full name, for the title of a figure.
         meaning: A sentence about what the metric measures.
         unit: The unit of the values, such as `%`. Empty if there is no unit.
+        lowest, highest: The smallest and the largest possible value.
         digits: The number of decimals.
         better: An arrow up if larger values are better, or an arrow down if smaller values are better. Empty
             if values nearer to the value of human texts are better.
@@ -96,6 +97,8 @@ class Metric(NamedTuple):
     title: str
     meaning: str
     unit: str = "%"
+    lowest: float = 0
+    highest: float = 100
     digits: int = 2
     better: str = ""
 
@@ -148,18 +151,17 @@ def find_scores_closest_to_human(rows: Sequence[Score]) -> set[tuple[str, str, s
         for row in rows
         if row.value is not None
     }
-    distances: dict[tuple[str, str], dict[str, float]] = {}
-    for (metric, dataset, strategy), value in rounded.items():
-        human = rounded.get((metric, dataset, HUMAN))
-        if human is not None and strategy != HUMAN:
-            distance = round(abs(value - human), METRICS[metric].digits)
-            distances.setdefault((metric, dataset), {})[strategy] = distance
-    return {
-        (metric, dataset, strategy)
-        for (metric, dataset), by_strategy in distances.items()
-        for strategy, distance in by_strategy.items()
-        if distance == min(by_strategy.values())
-    }
+    closest: set[tuple[str, str, str]] = set()
+    for human, human_value in rounded.items():
+        if human[2] != HUMAN:
+            continue
+        distances = {
+            key: round(abs(value - human_value), METRICS[key[0]].digits)
+            for key, value in rounded.items()
+            if key[:2] == human[:2] and key != human
+        }
+        closest |= {key for key, distance in distances.items() if distance == min(distances.values())}
+    return closest
 
 
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.records import make_content_id, record
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.study import Study
@@ -231,7 +231,15 @@ class MetricTools:
             for start in range(0, len(missing), BATCH_TEXTS):
                 batch = missing[start : start + BATCH_TEXTS]
                 loaded = model.loaded_model
-                computed = compute(loaded.model, loaded.tokenizer, batch)
+                try:
+                    computed = compute(loaded.model, loaded.tokenizer, batch)
+                except StudyError:
+                    raise
+                except Exception as error:  # a model or tokenizer may raise any exception
+                    problem = f"{type(error).__name__}: {get_first_line(error)}"
+                    raise StudyError(
+                        f"the model {model.name!r} cannot score these texts ({problem}); name another model"
+                    ) from error
                 values = {keys[item]: value for item, value in zip(batch, computed, strict=True)}
                 self.cache.save_values(values)
                 stored |= values

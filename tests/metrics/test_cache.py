@@ -36,22 +36,31 @@ def test_cache_keeps_values_of_a_killed_process(tmp_path):
         assert cache.read_values(["a"]) == {"a": 1}
 
 
-def test_stopped_scoring_continues(tmp_path):
+@pytest.mark.parametrize(
+    ("stop", "reported", "says"),
+    [
+        (KeyboardInterrupt, KeyboardInterrupt, None),
+        (IndexError("no"), StudyError, "'m' .*IndexError: no.*name"),
+    ],
+)
+def test_stopped_scoring_continues(tmp_path, stop, reported, says):
     items, seen, path = [(str(number),) for number in range(600)], [], tmp_path / "scores.sqlite"
 
     def score(limit):
         def compute(_model, _tokenizer, batch):
             if len(seen) >= limit:
-                raise KeyboardInterrupt
+                raise stop
             seen.extend(batch)
             return [int(text) for (text,) in batch]
 
-        model = SimpleNamespace(identity="m", loaded_model=SimpleNamespace(model=None, tokenizer=None))
+        model = SimpleNamespace(
+            name="m", identity="m", loaded_model=SimpleNamespace(model=None, tokenizer=None)
+        )
         with closing(ScoreCache(path)) as cache:
             tools = MetricTools(settings=MetricSettings(), models=None, cache=cache)
             return tools.read_or_compute_values(["numbers"], model, items, compute)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(reported, match=says):
         score(1)
     assert 0 < len(seen) < 600
     result = score(600)

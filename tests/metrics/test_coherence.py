@@ -62,10 +62,7 @@ def test_log_likelihoods_equal_a_plain_loop(model, tokenizer, batch_size):
 def test_log_likelihood_of_equal_logits_is_minus_ln_v(tokenizer, model, logit, expected):
     class Constant(torch.nn.Module):
         config = model.config
-
-        def __init__(self):
-            super().__init__()
-            self.anything = torch.nn.Parameter(torch.zeros(1))
+        device = model.device
 
         def forward(self, ids, **_):
             return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), logit)})

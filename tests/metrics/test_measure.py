@@ -72,6 +72,13 @@ def test_missing_intervals_have_a_note():
         assert words in score.note
 
 
+def test_intervals_hold_only_possible_values():
+    """0 and 10 words: the t quantile with one degree of freedom is 12.706, and the standard error is 5."""
+    texts = [generation(""), generation("a " * 10, prompt="p2")]
+    score = score_of(measured(texts), "words")
+    assert (score.low, score.high) == (0, pytest.approx(5 + 12.706 * 5, abs=0.01))
+
+
 def test_order_of_texts_does_not_change_scores():
     texts, others = many("guard", 1), many("greedy", 2)
     results = [measured(order).scores for order in (texts, texts + others, others[::-1] + texts[::-1])]

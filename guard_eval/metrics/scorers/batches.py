@@ -58,7 +58,7 @@ def pad_rows(
         model: The model that reads the rows. The tensors are on the model's device.
         padding: The id that pads a row.
     """
-    device = next(model.parameters()).device
+    device = model.device
     tensors = [torch.tensor(row, device=device) for row in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=padding)
     lengths = torch.tensor([len(row) for row in rows], device=device)

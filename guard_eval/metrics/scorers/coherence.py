@@ -74,7 +74,6 @@ def compute_log_likelihoods(
         batch_size: The largest number of texts in a forward pass. Batches of long texts are smaller.
     """
     config = model.config.get_text_config()
-    device = next(model.parameters()).device
     limit = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []
@@ -87,7 +86,7 @@ def compute_log_likelihoods(
     if scored := [row for row in rows if row is not None]:
         # A batch must fit even if the longest text follows the shortest prompt.
         predicted = max(len(row.ids) for row in scored) + 1 - min(row.first for row in scored)
-        room = MAX_LOGITS[device.type] // (predicted * config.vocab_size)
+        room = MAX_LOGITS[model.device.type] // (predicted * config.vocab_size)
         batch_size = max(1, min(batch_size, room))
     return compute_values_in_batches(
         rows, lambda row: len(row.ids), partial(_compute_row_log_likelihoods, model), max_rows=batch_size
