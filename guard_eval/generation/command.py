@@ -87,8 +87,7 @@ def generate_texts(
         if local and not dry_run:
             locks.enter_context(reserve_shard(study.continuations_folder, prompt_shard))
         if served and not dry_run:
-            remedy = "wait for it, or stop it"
-            locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy=remedy))
+            locks.enter_context(reserve_shard(study.folder / TEXTS, WHOLE, remedy="wait for it, or stop it"))
         recorded = "vllm" if engine == "vllm" else None
         for plan in _plan_local_texts(study, local, shard=prompt_shard, engine=recorded, trace=trace):
             own.refuse_unloaded_strategies(plan.missing_texts)

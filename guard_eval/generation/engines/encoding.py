@@ -16,12 +16,11 @@ from functools import partial
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import limit_memory
 from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
@@ -112,7 +111,11 @@ def encode_prompts(
             a setting.
     """
     encode_text = partial(_encode_plain_prompt, loaded.tokenizer)
+    refusal = "refused by the model's tokenizer: {}; remove the prompt, or name another model"
     if chat:
+        refusal = (
+            "refused by the model's chat template: {}; set generation.chat = false, or remove the prompt"
+        )
         switches = _parse_chat_template_settings(loaded, chat_template)
         encode_text = partial(_encode_chat_prompt, loaded.tokenizer, switches=switches)
     rows = []
@@ -131,12 +134,14 @@ def encode_prompts(
                 f"{label}: the chat template of {loaded.name!r} {too_much}; set generation.chat = false, "
                 "or name another model"
             ) from None
+        except Exception as error:  # noqa: BLE001 (templates and tokenizers may raise any exception)
+            refused[label] = refusal.format(f"{type(error).__name__}: {get_first_line(error)}")
     if refused:
         raise StudyError(f"{join_prompt_names([*refused])}: {next(iter(refused.values()))}")
     if chat and (shortest := min((prompt.text for prompt in prompts), key=len, default="")):
         encode_whole = partial(encode_text, limit=sys.maxsize)
         is_left_out = False
-        with suppress(StudyError, TimeoutError, MemoryError):  # a template that refuses a text reads it
+        with suppress(Exception):  # a template that refuses a text reads it
             is_left_out = encode_whole(shortest) == encode_whole(2 * shortest)
         if is_left_out:
             raise StudyError(
@@ -222,10 +227,10 @@ def _encode_plain_prompt(tokenizer: Tokenizer, text: str, *, limit: int) -> list
     # The text is cut below, so the tokenizer's warning about long texts would mislead.
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     start = _find_automatic_prefix_ids(tokenizer)
-    if not ids and not start and tokenizer.bos_token_id is not None:
-        start = [tokenizer.bos_token_id]
     if not ids and not start:
-        raise StudyError("empty, and the model needs at least one token; remove the prompt")
+        if tokenizer.bos_token_id is None:
+            raise StudyError("empty, and the model needs at least one token; remove the prompt")
+        start = [tokenizer.bos_token_id]
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
@@ -254,32 +259,18 @@ def _encode_chat_prompt(
         add_generation_prompt=True,
         **switches,
     )
-    try:
-        with _limit_time(_TEMPLATE_SECONDS):
-            # A tokenizer cannot be interrupted, so the text's length is checked first.
-            with limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
-                _check_template_length(len(fill_template(tokenize=False)) - len(content))
-            # Control tokens in a prompt are data, not turns of the conversation.
-            with _fix_date_and_randomness():
-                encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
-    except (TimeoutError, MemoryError):
-        raise
-    except Exception as error:  # a template is a program, so it may raise any exception
-        reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
-        raise StudyError(
-            f"refused by the model's chat template: {reason}; set generation.chat = false, or remove the "
-            "prompt"
-        ) from error
+    with _limit_time(_TEMPLATE_SECONDS):
+        # A tokenizer cannot be interrupted, so the text's length is checked first.
+        with limit_memory(_TEMPLATE_BYTES), _fix_date_and_randomness():
+            if len(fill_template(tokenize=False)) - len(content) > _TEMPLATE_CHARACTERS:
+                raise MemoryError
+        # Control tokens in a prompt are data, not turns of the conversation.
+        with _fix_date_and_randomness():
+            encoded = fill_template(return_dict=True, sanitize_control_tokens=True)
     ids: list[int] = encoded["input_ids"]
     if not ids:
         raise StudyError("the model's chat template returns no tokens; set generation.chat = false")
     return ids
-
-
-def _check_template_length(characters: int) -> None:
-    """Raise a `MemoryError` if a template has added too many characters to a prompt."""
-    if characters > _TEMPLATE_CHARACTERS:
-        raise MemoryError
 
 
 class _FixedDay(datetime):
@@ -325,12 +316,13 @@ def _raise_timeout(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def _cut_to_last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     """Cut a text to its last `limit` tokens."""
-    has_offsets = tokenizer.is_fast
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=has_offsets, verbose=False)
+    encoded = tokenizer(
+        text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast, verbose=False
+    )
     ids = encoded["input_ids"]
     if len(ids) <= limit:
         return text
-    if not has_offsets:
+    if not tokenizer.is_fast:
         return _decode_ids(tokenizer, ids[-limit:])
     start, _ = encoded["offset_mapping"][-limit]
     return text[start:]

@@ -21,6 +21,7 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
+from guard_eval import progress
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
@@ -206,18 +207,16 @@ class ModelFiles:
         Raises:
             StudyError: The tokenizer is missing or broken.
         """
-        missing = (
-            f"cannot read the tokenizer of the model {self.source!r}: {{}}; "
-            "put the tokenizer's files into the model's folder"
-        )
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
             tokenizer("a")
         except Exception as error:  # broken files raise any kind of exception in transformers
-            raise StudyError(missing.format(get_first_line(error))) from error
+            raise _make_load_error(self.source, self.version, error, part="tokenizer") from error
         if len(ordinary) < 2:
-            raise StudyError(missing.format("its vocabulary is empty"))
+            raise _make_load_error(
+                self.source, self.version, ValueError("its vocabulary is empty"), part="tokenizer"
+            )
         return tokenizer
 
     def load_all_but_weights(
@@ -292,8 +291,8 @@ def load_pretrained(
             f"the model {files.source!r} does not fit into the memory of {target}; "
             "set model.dtype = bfloat16, or spread it with model.device = balanced"
         ) from error
-    small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
-    if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+    is_small = model.num_parameters() < SMALL
+    if is_small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     if is_causal and device_map is None:
         pack_linear_layers(model)
@@ -351,8 +350,10 @@ def _locate_model_files(location: str, revision: str) -> tuple[str, dict[str, st
     if not folder.is_dir():
         raise StudyError(f"the model folder {location!r} does not exist; correct the name")
     if (folder / "adapter_config.json").exists():
-        remedy = "merge it with its base model (peft's merge_and_unload), and save the merged model"
-        raise StudyError(f"the model folder {location!r} contains only an adapter; {remedy}")
+        raise StudyError(
+            f"the model folder {location!r} contains only an adapter; merge it with its base model (peft's "
+            "merge_and_unload), and save the merged model"
+        )
     return str(folder), {}
 
 
@@ -379,6 +380,7 @@ def _read_weights(
             files.source,
             trust_remote_code=False,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below
             dtype=dtype,
             device_map=device_map,
             **files.version,
@@ -388,25 +390,35 @@ def _read_weights(
     finally:
         logging.set_verbosity(verbosity)
     # Checkpoints of masked language models have no pooler, and the pooler's output is not used.
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    weights = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    missing = {key for key in weights if not key.startswith("pooler.")}
     if missing:
         raise StudyError(
-            f"the model {files.source!r} lacks {len(missing)} of its weights, such as {missing[0]}; "
-            "download it again"
+            f"the model {files.source!r} lacks {len(missing)} of its weights, or they have other shapes than "
+            f"in its config.json, such as {min(missing)}; download it again"
+        )
+    unused = report["unexpected_keys"]
+    if unused and kind == "AutoModelForCausalLM":
+        progress.show_notice(
+            f"the model {files.source!r} has {len(unused)} weights that transformers does not use, such as "
+            f"{min(unused)}; if its texts are poor, its config.json is wrong, or it needs its own code"
         )
     return model
 
 
-def _make_load_error(source: str, version: dict[str, str], error: Exception) -> StudyError:
-    """Return a `StudyError` that explains why transformers could not read a model."""
+def _make_load_error(
+    source: str, version: dict[str, str], error: Exception, *, part: str = "model"
+) -> StudyError:
+    """Return a `StudyError` that explains why transformers could not read a part of a model."""
     reason = get_first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or contain code, which is never run"
-    if "trust_remote_code" in str(error):
-        reason = "it comes with its own code, which is never run"
     where = f"in {source!r}"
     remedy = "put all files of a model into this folder"
     if version:
         where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
         remedy = "check the name and the network, or download the model and name its folder"
-    return StudyError(f"cannot load the model {where}: {reason}; {remedy}")
+    if "trust_remote_code" in str(error):
+        reason = "it comes with its own code, which is never run"
+        remedy = "name a model that transformers can run without this code"
+    return StudyError(f"cannot load the {part} {where}: {reason}; {remedy}")

@@ -17,6 +17,7 @@ import torch
 from refusals import expect_refusal
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, T5Config
+from written_texts import collect_notices
 
 from guard_eval.generation.engines.loading import (
     ModelFiles,
@@ -86,16 +87,13 @@ def give_pickle(content):
         (give_pickle(b"junk"), "cannot load the model in .* put all files of a model"),
         (give_pickle(pickle.dumps(Program(), protocol=2)), "broken, or contain code"),
         ({"adapter_config.json": b"{}"}, "contains only an adapter"),
-        ({"tokenizer*": None}, "cannot read the tokenizer"),
-        (name_tokenizer("BertTokenizer"), "cannot read the tokenizer"),
-        (name_tokenizer("T5Tokenizer"), "cannot read the tokenizer"),
-        (name_tokenizer("GPT2Tokenizer"), "cannot read the tokenizer"),
-        (
-            {"tokenizer_config.json": b"[]"},
-            "cannot read the tokenizer of the model .* put the tokenizer's files",
-        ),
-        ({"tokenizer.json": b"{"}, "cannot read the tokenizer of the model .* put the tokenizer's files"),
-        ({"tokenizer_config.json": b'{"model_max_length": "long"}'}, "cannot read the tokenizer"),
+        ({"tokenizer*": None}, "cannot load the tokenizer"),
+        (name_tokenizer("BertTokenizer"), "cannot load the tokenizer"),
+        (name_tokenizer("T5Tokenizer"), "cannot load the tokenizer"),
+        (name_tokenizer("GPT2Tokenizer"), "cannot load the tokenizer"),
+        ({"tokenizer_config.json": b"[]"}, "cannot load the tokenizer in .* put all files of a model"),
+        ({"tokenizer.json": b"{"}, "cannot load the tokenizer in .* put all files of a model"),
+        ({"tokenizer_config.json": b'{"model_max_length": "long"}'}, "cannot load the tokenizer"),
         ({"generation_config.json": b"{"}, "cannot load the model in .*generation_config.json"),
         ({"config.json": b"[1]"}, "cannot load the model in"),
     ],
@@ -116,8 +114,8 @@ def test_unknown_folders_and_quantisations_are_refused(folder):
     refused(folder / "none", "does not exist; correct the name")
 
 
-def change_config(folder, **settings):
-    path = folder / "config.json"
+def change_config(folder, name="config.json", **settings):
+    path = folder / name
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
@@ -139,9 +137,19 @@ def test_unknown_devices_and_types_are_refused(folder, option, value, says):
 def test_missing_weights_are_refused(folder, load):
     path = folder / "model.safetensors"
     weights = load_file(path)
-    del weights["model.norm.weight"]
+    norm = weights.pop("model.norm.weight")
     save_file(weights, path, metadata={"format": "pt"})
-    refused(folder, r"lacks 1 of its weights, such as (model\.)?norm\.weight", load)
+    says = r"lacks 1 of its weights, or they have other shapes .* such as (model\.)?norm\.weight"
+    refused(folder, says, load)
+    save_file({**weights, "model.norm.weight": norm[1:].clone()}, path, metadata={"format": "pt"})
+    refused(folder, says, load)
+
+
+def test_weights_without_use_are_reported(folder):
+    change_config(folder, num_hidden_layers=2)
+    with collect_notices() as notices:
+        load_pretrained(str(folder))
+    assert re.search(r"has 9 weights that transformers does not use, such as model\.layers\.2\.", notices[0])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +186,11 @@ def test_code_in_a_model_is_never_run(folder, tmp_path, load):
     classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine")
     change_config(folder, model_type="mine", auto_map=classes)
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
-    refused(folder, "comes with its own code, which is never run", load)
+    refused(folder, "comes with its own code, which is never run; name a model that", load)
+    change_config(folder, model_type="llama", auto_map={})
+    classes = {"AutoTokenizer": ["mine.Mine", None]}
+    change_config(folder, "tokenizer_config.json", tokenizer_class="Mine", auto_map=classes)
+    refused(folder, "the tokenizer .* comes with its own code, which is never run; name a model that", load)
     assert not (tmp_path / "ran").exists()
 
 

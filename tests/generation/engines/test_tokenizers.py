@@ -9,7 +9,7 @@ import pytest
 import torch
 from refusals import expect_refusal
 from tokenizers import Tokenizer, processors
-from tokenizers.models import WordLevel
+from tokenizers.models import WordLevel, WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import (
     BertTokenizer,
@@ -72,6 +72,15 @@ def test_a_tokenizer_needs_no_latin_letters(folder):
     PreTrainedTokenizerFast(tokenizer_object=bases, eos_token="<eos>").save_pretrained(folder)
     (text,) = write_texts(load_pretrained(str(folder)), prompts=[Prompt(id="p", dataset="d", text="ACG GGT")])
     assert set(text.text.split()) <= {"ACG", "GGT", "T"}
+
+
+def test_prompts_that_a_tokenizer_cannot_encode_are_named(folder):
+    """BERT's tokenizer without a token for unknown words knows only letters of the model's vocabulary."""
+    loaded = load_pretrained(str(folder))
+    loaded.tokenizer.backend_tokenizer.model = WordPiece({"a": 0}, unk_token="<none>")
+    prompts = [*PROMPTS, Prompt(id="q", dataset="set", text="a")]
+    with pytest.raises(StudyError, match=r"the prompt 'p': refused by the model's tokenizer: .*; remove the"):
+        encode_prompts(loaded, prompts, 8)
 
 
 def test_tokenizer_may_have_unused_extra_tokens(folder):
