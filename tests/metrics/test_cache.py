@@ -9,6 +9,7 @@ import pytest
 from command_line import run_code
 from refusals import expect_refusal
 
+from guard_eval.errors import StudyError
 from guard_eval.metrics.scoring_models import TABLE, MetricTools, ScoreCache
 from guard_eval.study.settings import MetricSettings
 

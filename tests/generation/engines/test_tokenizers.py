@@ -79,7 +79,7 @@ def test_prompts_that_a_tokenizer_cannot_encode_are_named(folder):
     loaded = load_pretrained(str(folder))
     loaded.tokenizer.backend_tokenizer.model = WordPiece({"a": 0}, unk_token="<none>")
     prompts = [*PROMPTS, Prompt(id="q", dataset="set", text="a")]
-    with pytest.raises(StudyError, match=r"the prompt 'p': refused by the model's tokenizer: .*; remove the"):
+    with expect_refusal(r"the prompt 'p': refused by the model's tokenizer: .*; remove the"):
         encode_prompts(loaded, prompts, 8)
 
 
