@@ -212,10 +212,10 @@ class ModelFiles:
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
             tokenizer("a")
         except Exception as error:  # broken files raise any kind of exception in transformers
-            raise _make_load_error(self.source, self.version, error, part="tokenizer") from error
+            raise _make_load_error(self.source, self.version, error, what="tokenizer") from error
         if len(ordinary) < 2:
             raise _make_load_error(
-                self.source, self.version, ValueError("its vocabulary is empty"), part="tokenizer"
+                self.source, self.version, ValueError("its vocabulary is empty"), what="tokenizer"
             )
         return tokenizer
 
@@ -407,7 +407,7 @@ def _read_weights(
 
 
 def _make_load_error(
-    source: str, version: dict[str, str], error: Exception, *, part: str = "model"
+    source: str, version: dict[str, str], error: Exception, *, what: str = "model"
 ) -> StudyError:
     """Return a `StudyError` that explains why transformers could not read a part of a model."""
     reason = get_first_line(error)
@@ -421,4 +421,4 @@ def _make_load_error(
     if "trust_remote_code" in str(error):
         reason = "it comes with its own code, which is never run"
         remedy = "name a model that transformers can run without this code"
-    return StudyError(f"cannot load the {part} {where}: {reason}; {remedy}")
+    return StudyError(f"cannot load the {what} {where}: {reason}; {remedy}")
