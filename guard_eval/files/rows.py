@@ -326,17 +326,24 @@ def _unpack_batches(schema: Any, batches: Iterable[Any]) -> dict[str, list[objec
 def _count_bytes(array: Any) -> int:  # noqa: ANN401 (pyarrow's)
     """Return the least number of bytes that the cells of an array take when they are unpacked."""
     kind = str(array.type)
-    size = 8 * len(array)
-    if kind.startswith(("list<", "large_list<", "fixed_size_list<", "map<")):
-        return size + _count_bytes(array.flatten())
-    if kind.startswith("struct<"):
-        return size + sum(_count_bytes(field) for field in array.flatten())
-    if re.fullmatch("dictionary<values=(large_)?string, [^<>]*>", kind):
+    size = array.nbytes
+    nested: Iterable[Any] = ()
+    if kind.startswith("extension<"):
+        nested = [array.storage]
+    elif kind.startswith("map<"):
+        nested = [array.keys, array.items]
+    elif re.match("(large_|fixed_size_)?list(_view)?<", kind):
+        nested = [array.flatten()]
+    elif kind.startswith("struct<"):
+        nested = array.flatten()
+    elif kind.endswith("_view"):  # each cell has its length, and a place where cells may lie together
+        size = sum(memoryview(array.buffers()[1] or b"").cast("i")[::4])
+    elif re.fullmatch("dictionary<values=(large_)?string, [^<>]*>", kind):
         lengths = import_module("pyarrow.compute").binary_length(array.dictionary)
-        return size + int(lengths.take(array.indices).drop_null().to_numpy().sum())
-    if re.search("^(?!dictionary).*<|<.*<", kind):
+        size = lengths.take(array.indices).drop_null().to_numpy().sum()
+    elif re.search("^(?!dictionary).*<|<.*<", kind):
         raise ValueError(f"the cells of a column are of type {kind}")
-    return size + int(array.nbytes)
+    return 8 * len(array) + (sum(map(_count_bytes, nested)) if nested else int(size))
 
 
 def _check_sizes_of_parquet(metadata: Any, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)

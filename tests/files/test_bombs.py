@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 import zipfile
@@ -82,6 +83,15 @@ def test_large_table_in_a_small_parquet_file_is_refused(tmp_path, texts, says):
     assert says in read_limited(path)
 
 
+def view_long_text(pa):
+    """Return an array of 5 000 views of the same million characters."""
+    text = b"x" * 10**6
+    view = struct.pack("<i4sii", len(text), text[:4], 0, 0)
+    return pa.Array.from_buffers(
+        pa.string_view(), 5000, [None, pa.py_buffer(view * 5000), pa.py_buffer(text)], null_count=0
+    )
+
+
 @pytest.mark.parametrize("ending", ["feather", "arrow"])
 @pytest.mark.parametrize(
     ("make", "says"),
@@ -90,6 +100,7 @@ def test_large_table_in_a_small_parquet_file_is_refused(tmp_path, texts, says):
         (lambda pa: pa.RunEndEncodedArray.from_arrays(pa.array([9]), ["x"]), "of type run_end_encoded"),
         (lambda pa: pa.FixedSizeListArray.from_arrays(pa.nulls(2**30), 2**30), "1,073,741,824 bytes"),
         (lambda pa: pa.DictionaryArray.from_arrays([0] * 5000, ["x" * 10**6]), "1,073,741,824 bytes"),
+        (view_long_text, "1,073,741,824 bytes"),
         (lambda pa: pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30)), "1,073,741,824 bytes"),
     ],
 )
