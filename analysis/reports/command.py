@@ -173,6 +173,8 @@ def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), split_columns: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
+    # The facts of a study weaken the answer, whichever table is named first.
+    paths = sorted(paths, key=lambda path: not get_record_path(path).exists())
     recorded = read_study_record(paths[0])
     declared, source = read_table_settings(paths, overrides, recorded.settings if recorded else {})
     table = read_verdicts(paths, declared.select_reading_settings(split_columns))

@@ -163,7 +163,7 @@ def add_study_facts(
         | {
             "declared": (*facts.declared, *context.declared),
             "parts": _add_changed_plan_keys(
-                facts.parts, check_table_settings(get_record_path(paths[0]), recorded.settings), settings
+                facts.parts, check_table_settings("the record", recorded.settings), settings
             ),
         },
     )

@@ -175,7 +175,7 @@ def _decode(path: Path, data: bytes, errors: Encoding) -> str:
         where = f"line {line}, byte {error.start}, where Windows-1252 has {character!r}"
         raise StudyError(
             f"{path} is not UTF-8 ({where}); save it as 'CSV UTF-8', or, if {character!r} is right, run: "
-            f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(str(path))} > utf8.csv"
+            f"iconv -f WINDOWS-1252 -t UTF-8 -- {shlex.quote(str(path))} > utf8.csv"
         ) from None
 
 

@@ -127,6 +127,10 @@ def backup(study: Study, file: Path, /) -> Result:
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
-    copy = shlex.join(["cp", "-p", str(file), str(store.file)])
-    restore = f"To restore it: stop the server, move {store.file}* away, and run: {copy}"
-    return Result(lines=(f"{file}: {size:,} bytes", restore))
+    return Result(
+        lines=(
+            f"{file}: {size:,} bytes",
+            f"To restore it: stop the server, move {store.file}* away, and run: "
+            + shlex.join(["cp", "-p", "--", str(file), str(store.file)]),
+        )
+    )

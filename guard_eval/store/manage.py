@@ -216,13 +216,15 @@ def erase_raters(study: Study, /, *names: str, verdicts: bool = False, yes: bool
             names_and_parts = dict.fromkeys([name, external_id, *re.findall(r"[^\W_]{3,}", name)])
             search = "grep -rliF" if is_written_without_spaces(name) else "grep -rlwiF"
             words = " ".join(f"-e {shlex.quote(word)}" for word in names_and_parts if word)
-            notes = study.format_command("export", "--table", "notes")
             lines += [
                 f"Identity and comments are removed. The name is {new_name} now, also in notes, {what}.",
-                f"Files that may still hold the name: {search} {words} {shlex.quote(str(study.folder))}",
-                f"Others' notes may still hold a part of the name: {notes}",
+                f"Files that may still hold the name: {search} {words} -- {shlex.quote(str(study.folder))}",
             ]
-        lines.append("The command cannot reach backups, other copies, compressed files and a server's log.")
+        lines += [
+            "Others' notes may still hold a part of the name: "
+            + study.format_command("export", "--table", "notes"),
+            "The command cannot reach backups, other copies, compressed files and a server's log.",
+        ]
         return tabulate_raters(store, *lines, only=new_names)
 
 

@@ -6,7 +6,6 @@ the report names the settings that changed later.
 
 import json
 import os
-import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -68,7 +67,7 @@ class Study:
         name = str(folder)
         with suppress(PermissionError):  # reading the file will report the error
             if not path.exists():
-                remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
+                remedy = f"name a study's folder, or make one with: {format_study_command('new', name)}"
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
         register_recorded_strategies(folder)
         tables = apply_overrides(read_toml(path), overrides)

@@ -245,7 +245,7 @@ def test_changed_tables_and_plans_are_told(study, out, tmp_path):
     table.write_bytes(table.read_bytes().replace(b"rater-3", b"rater-4"))
     more = tmp_path / "more.csv"
     more.write_bytes(table.read_bytes().replace(b"rater-", b"reader-"))
-    warnings = report(table, more, output=tmp_path / "again").warnings
+    warnings = report(more, table, output=tmp_path / "again").warnings  # in either order
     assert "verdicts.csv was changed after verdicts.study.json was written" in warnings
     assert (
         "verdicts.study.json describes only the study of verdicts.csv, and not the other tables" in warnings

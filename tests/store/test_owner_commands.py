@@ -326,6 +326,8 @@ class AnsweringReporter:
 
 def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
     paid = RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
+    monkeypatch.chdir(study.folder.parent)
+    study = Study.open(study.folder.rename("-owned"))
     export(study)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with progress.use_reporter(AnsweringReporter(answer=False)):
@@ -335,7 +337,7 @@ def test_erase_prints_a_search_for_files_with_the_name(study, monkeypatch):
     assert "and the verdicts stay" in erased.lines[0]
     command = erased.lines[1].partition(": ")[2]
     listing = subprocess.check_output(shlex.split(command), text=True)
-    assert listing.split() == [str(study.folder / "verdicts.csv")]
+    assert listing.split() == ["-owned/verdicts.csv"]
     assert [row.rated for row in erased.raters] == [4, 4]
     assert "Ann" not in repr(erased.raters)
     erase_raters(study, NOT_A_FORMULA, verdicts=True, yes=True)
