@@ -13,6 +13,7 @@ from analysis.reports.first_screen import AnswerLine
 from analysis.reports.study_record import (
     add_study_facts,
     get_record_path,
+    put_recorded_table_first,
     read_study_record,
     remove_file_extensions,
 )
@@ -173,8 +174,7 @@ def read_table_evidence(
     paths: Sequence[Path], *, overrides: Sequence[str] = (), split_columns: Sequence[str] = ()
 ) -> Evidence:
     """Read tables of verdicts with the declarations in report.toml and in the overrides."""
-    # The facts of a study weaken the answer, whichever table is named first.
-    paths = sorted(paths, key=lambda path: not get_record_path(path).exists())
+    paths = put_recorded_table_first(paths)
     recorded = read_study_record(paths[0])
     declared, source = read_table_settings(paths, overrides, recorded.settings if recorded else {})
     table = read_verdicts(paths, declared.select_reading_settings(split_columns))

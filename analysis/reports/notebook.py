@@ -11,6 +11,12 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import TableSettings, apply_table_settings, check_table_settings
 from analysis.reports.files import WrittenReport, write_report
+from analysis.reports.study_record import (
+    add_study_facts,
+    get_record_path,
+    put_recorded_table_first,
+    read_study_record,
+)
 from analysis.sections.raters.agreement import measure_agreement
 from analysis.sections.raters.judges import compare_judges_with_people
 from analysis.sections.raters.order_and_length import measure_position_effect
@@ -18,7 +24,7 @@ from analysis.sections.results.ranking import rank_methods
 from analysis.sections.results.shares import measure_all_shares
 from analysis.sections.section import Analyse, make_frame_from_rows
 from analysis.verdicts.reading import READING, warn_about_reading
-from analysis.verdicts.sources import Source, read_verdicts
+from analysis.verdicts.sources import Source, list_paths, read_verdicts
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import use_criterion_titles
 
@@ -72,6 +78,10 @@ def read(
     declared = {"rater_kind": rater_kind, "columns": columns, "verdicts": verdicts, "format": form}
     table = read_verdicts(source, check_table_settings("read", declared).select_reading_settings())
     warn_about_reading(table)
+    for path in () if isinstance(source, pd.DataFrame) else list_paths(source):
+        if (record := get_record_path(path)).exists():
+            text = "has facts that weaken the answer. Give the path itself to shares, report and the others"
+            warnings.warn(f"{record} {text}", UserWarning, stacklevel=2)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
@@ -149,11 +159,20 @@ def report(
 
 
 def make_evidence(verdicts: Source, /, **declared: object) -> Evidence:
-    """Read a table or files of verdicts. Return the evidence with the declared settings (see `shares`)."""
-    settings: TableSettings = check_table_settings("the report", declared)
-    table = read_verdicts(verdicts, settings.select_reading_settings())
+    """Read a table or files of verdicts. Return the evidence with the declared settings (see `shares`).
+
+    The record of a published or exported study also gives its plan, and the facts that weaken its answer.
+    """
+    tables = [] if isinstance(verdicts, pd.DataFrame) else put_recorded_table_first(list_paths(verdicts))
+    recorded = read_study_record(tables[0]) if tables else None
+    planned = {} if recorded is None else recorded.settings
+    settings: TableSettings = check_table_settings("the report", planned | declared)
+    table = read_verdicts(tables or verdicts, settings.select_reading_settings())
+    places = [f"in {get_record_path(tables[0]).name}"] if planned else []
+    source = " and ".join([*places, "in the program"] if declared else places)
+    table, context = apply_table_settings(table, settings, name="Verdicts", source=source)
+    if recorded is not None:
+        table, context = add_study_facts(table, context, recorded, settings, tables)
     if READING not in getattr(verdicts, "attrs", {}):  # otherwise `read` has warned
         warn_about_reading(table)
-    return Evidence.from_verdicts(
-        *apply_table_settings(table, settings, name="Verdicts", source="in the program")
-    )
+    return Evidence.from_verdicts(table, context)

@@ -120,6 +120,11 @@ def encode_study_record(context: Context, settings: Mapping[str, object], table:
     return to_json({"table": table_hash, "settings": settings, "facts": facts, "rounds": rounds}).encode()
 
 
+def put_recorded_table_first(tables: Sequence[Path]) -> list[Path]:
+    """Return the tables, those with a record first: its facts weaken the answer in any order."""
+    return sorted(tables, key=lambda table: not get_record_path(table).exists())
+
+
 def read_study_record(table: Path) -> StudyRecord | None:
     """Read the record beside a table. Return None if there is none.
 

@@ -74,7 +74,7 @@ def read_verdicts(source: Source, declared: Declarations) -> pd.DataFrame:
             raise StudyError(f"format is {declared.form!r}, but a data frame is no file; remove this setting")
         whole = _read_frame(source, declared)
     else:
-        whole = _read_files(_list_paths(source), declared)
+        whole = _read_files(list_paths(source), declared)
     refuse_raters_in_two_spellings(whole)
     return whole
 
@@ -146,7 +146,7 @@ def _read_frame(frame: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     return check_verdicts(frame, rater_kind=declared.rater_kind)
 
 
-def _list_paths(source: Path | str | Sequence[Path | str]) -> list[Path]:
+def list_paths(source: Path | str | Sequence[Path | str]) -> list[Path]:
     """Return the paths of the files of verdicts.
 
     Raises:

@@ -491,6 +491,8 @@ def test_sequential_test_orders_items_by_time():
     assert row.note == ""
     assert "no time is known" in only(sequential(evidence(frame.drop(columns="at"), sequential=True))).note
     assert sequential(evidence(frame)).empty
+    waiting = evidence(frame, sequential=True, raters_per_item={"person": 2})
+    assert "every item waits for another rating" in only(sequential(waiting)).note
 
 
 def test_first_and_last_day_ignore_missing_times():

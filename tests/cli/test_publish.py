@@ -16,6 +16,7 @@ from analysis.evidence import Context, StudyFacts
 from analysis.publication.describe import describe
 from analysis.publication.export import export
 from analysis.publication.publish import publish
+from analysis.reports import notebook
 from analysis.reports.command import report
 from analysis.reports.study_record import read_study_record
 from analysis.reports.study_report import compare_with_written_plan
@@ -187,6 +188,8 @@ def test_data_of_a_study_give_the_answer_of_the_study(out, tmp_path, monkeypatch
     monkeypatch.undo()
     assert read_answer(report(exported, output=tmp_path / "again").folder) == answer
     assert read_answer(out / "report") == answer
+    notebook.report(exported, tmp_path / "python")
+    assert words in read_answer(tmp_path / "python")
 
 
 WIT = '[criteria.wit]\ntitle = "Wit and humour"\ndefinition = "Funny."\n'
@@ -247,6 +250,10 @@ def test_changed_tables_and_plans_are_told(study, out, tmp_path):
     more.write_bytes(table.read_bytes().replace(b"rater-", b"reader-"))
     warnings = report(more, table, output=tmp_path / "again").warnings  # in either order
     assert "verdicts.csv was changed after verdicts.study.json was written" in warnings
+    with pytest.warns(UserWarning, match=r"verdicts\.csv was changed after"):
+        notebook.shares(table)
+    with pytest.warns(UserWarning, match=r"verdicts\.study\.json has facts that weaken the answer"):
+        notebook.read(table)
     assert (
         "verdicts.study.json describes only the study of verdicts.csv, and not the other tables" in warnings
     )

@@ -103,7 +103,7 @@ def _run_sequential_test(evidence: Evidence, key: ResultKey, items: pd.DataFrame
     notes = (
         "" if is_timed else "no time is known: the test holds if items came in the order of the table",
         UNEQUAL if not wait and len(set(complete["raters"])) > 1 else "",
-        test.share.note,
+        "every item waits for another rating" if complete.empty else test.share.note,
     )
     return SequentialRow(
         *key,
