@@ -471,8 +471,11 @@ def _find_json_records(value: object) -> list[object]:
         return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
     if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    if "pandas_version" in str(value.get("schema")) and all(isinstance(row, dict) for row in rows or ()):
-        return [{key: cell for key, cell in row.items() if key != "index"} for row in rows or ()]
+    is_numbered = isinstance(rows, list) and all(
+        isinstance(row, dict) and row.get("index") == number for number, row in enumerate(rows)
+    )
+    if "schema" in value and rows and is_numbered:
+        return [{key: cell for key, cell in row.items() if key != "index"} for row in rows]
     if isinstance(inner := value.get("results"), dict) and isinstance(inner.get("results"), list):
         return _find_json_records(inner)  # promptfoo; other results may be a summary
     # The messages of a chat are no records.

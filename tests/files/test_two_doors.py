@@ -25,7 +25,7 @@ ALLOWED = {
     # Not files of a study.
     "guard_eval/cli/frame.py": {"open"},  # the null device
     "guard_eval/cli/start.py": {"open"},  # the null device
-    "guard_eval/generation/engines/encoding.py": {"read_text"},  # the size of this process
+    "guard_eval/bundled.py": {"read_text"},  # the program's own files
     "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
     "guard_eval/files/rows.py": {"load_workbook"},  # from memory
     "guard_eval/store/database.py": {"copyfile"},  # into a folder that was just made

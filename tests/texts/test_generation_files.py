@@ -14,6 +14,7 @@ from guard_eval.metrics.scorers.ngrams import compute_diversity
 from guard_eval.records import Generation, Prompt
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.generation_files import FURTHER, read_generations
+from guard_eval.texts.rows import read_rows
 
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
 
@@ -220,7 +221,6 @@ def test_text_that_begins_with_its_prompt_is_flawed():
         ("f.json", '{"version": 1, "data": [{"text": "t"}]}'),
         ("f.json", '{"columns": ["id", "text"], "index": [0], "data": [[1, "t"]]}'),
         ("f.json", '{"id": {"0": 1, "1": 2}, "text": {"0": "t", "1": "t"}}'),
-        ("f.json", '{"schema": {"pandas_version": "1.4"}, "data": [{"index": 0, "text": "t"}]}'),
         ("f.json", '{"0": {"id": 1, "text": "t"}, "1": {"id": 2, "text": "t"}}'),
         ("f.csv", ",text\n0,t\n1,t\n"),
         ("f.csv.gz", 'id,text\n1,"t"\n'),
@@ -231,6 +231,13 @@ def test_each_shape_of_file_is_read(name, content):
     path = Path(name)
     path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     assert {text for _, _, text in runs(path)} == {"t"}
+
+
+@pytest.mark.parametrize(("numbers", "keys"), [((0, 1), ["text"]), ((1, 0), ["index", "text"])])
+def test_only_row_numbers_of_pandas_are_left_out(tmp_path, numbers, keys):
+    rows = [{"index": number, "text": "a"} for number in numbers]
+    (tmp_path / "f.json").write_text(json.dumps({"schema": {"pandas_version": "1.4.0"}, "data": rows}))
+    assert [list(record.row) for record in read_rows(tmp_path / "f.json")] == [keys, keys]
 
 
 @pytest.mark.parametrize(
