@@ -181,7 +181,7 @@ def _read_facts(value: object) -> Facts:
     """Return what a chat or an answer says about its text. Several texts are a list."""
     if isinstance(value, list):
         return _split_chat(value) if _is_chat(value) else _join_answers(value)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or str(value.get("type")) in _THOUGHTS:
         return {}
     strings = {key: inner for key, inner in value.items() if isinstance(inner, str)}
     plain: Facts = {key: strings[key] for key in ("prompt", "model") if key in strings}
@@ -253,7 +253,7 @@ def _join_parts(content: object) -> str | None:
         content = content.get("answer")
     if isinstance(content, list) and len(content) == 1:
         only = content[0]
-        if isinstance(only, dict) and not _get_role(only):
+        if isinstance(only, dict) and only.keys().isdisjoint({"role", "from", "type"}):
             only = only.get("content")
         if isinstance(only, str):
             content = only
@@ -261,7 +261,9 @@ def _join_parts(content: object) -> str | None:
         return content
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         return None
-    spoken = [block for block in content if not block.get("thought") and block.get("type") not in _THOUGHTS]
+    spoken = [
+        block for block in content if not block.get("thought") and str(block.get("type")) not in _THOUGHTS
+    ]
     texts = [block.get("text") for block in spoken]
     return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else None
 

@@ -407,6 +407,8 @@ def test_doubtful_values_of_prompts_are_asked_about(run, of_prompts, heading, of
             {"question": "Q", "choices": [{"label": label, "text": "x"} for label in "AB"]},
             "only question, choices; write",
         ),
+        ({"prompt": "Q", "output": [{"type": "thinking", "content": "Hm"}]}, "'output' is"),
+        ({"prompt": "Q", "output": {"type": [], "content": [{"type": {}}]}}, "'output' is"),
         ({"prompt": "Q", "output": [turn("A"), {"type": "call"}, turn("B")]}, "'output' is"),
         ({"messages": [turn("A"), turn("B")]}, "only messages; write rows"),
         ({"prompt": "Q", "message": turn("A"), "output": {"text": "B"}}, "under 'text' or 'output'"),
