@@ -22,6 +22,7 @@ from factories import make_pair
 from hypothesis import HealthCheck, settings
 from sqlalchemy.exc import OperationalError
 
+from guard_eval import proposals
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.store import Store
 
@@ -87,6 +88,13 @@ def pytest_generate_tests(metafunc):
         marks = {"postgres": pytest.mark.postgres}
         params = [pytest.param(kind, marks=marks.get(kind, ())) for kind in kinds]
         metafunc.parametrize("database_kind", params, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_code_of_earlier_tests():
+    """Forget the files of `--code`. Within a process, proposed commands would name them in later tests."""
+    yield
+    proposals.code_files.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

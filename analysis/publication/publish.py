@@ -61,6 +61,8 @@ _KEY = re.compile(
     r"|[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+"
 )
 """A pattern for secrets: API keys, passwords in addresses, and raters' personal links."""
+RECORD = "verdicts.study.json"
+"""The record of the study, which a report finds beside verdicts.csv."""
 _TYPED = ("name", "question", "texts", "task", "license", "criteria", "authors")
 """The settings that are published as they were typed."""
 _SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
@@ -121,9 +123,9 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         del text["position"], text["for_people"], text["round"]
     files = {
         "verdicts.csv": csv.decode(),
-        "verdicts.study.json": encode_study_record(facts, settings, csv).decode(),
+        RECORD: encode_study_record(facts, settings, csv).decode(),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings),
+        FILE_NAME: make_schema_comment(FILE_NAME) + tomli_w.dumps(settings | {"record": RECORD}),
         make_schema_file_name(FILE_NAME): encode_schema(TableSettings, FILE_NAME).decode(),
     }
     _check_for_names_and_keys(study, people, allow, _list_texts_typed_by_people(facts, pairs), files)

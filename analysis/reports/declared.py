@@ -61,6 +61,8 @@ class TableSettings(SplitPlan):
         format: The format of the files, if two formats are possible.
         ties: Whether raters could choose a tie. Default: they could if the table has a tie.
         random_part: Whether people rated a random part of the judged pairs, within each dataset.
+        record: The name of the file that says what weakens the answer of the study, if the table comes from a
+            study. Without this file beside the table, there is no report.
     """
 
     title: Heading | None = None
@@ -75,6 +77,7 @@ class TableSettings(SplitPlan):
     format: str | None = None
     ties: bool | None = None
     random_part: bool = False
+    record: str | None = None
 
     def select_reading_settings(self, split_columns: Sequence[str] = ()) -> Declarations:
         """Return the declarations that decide how a table is read."""
@@ -107,7 +110,13 @@ def read_table_settings(
         raise StudyError(f"{first} and {different[0]} differ; write the same declarations in both, or in one")
     source = first if filed else None
     values = apply_overrides({**recorded, **filed}, overrides)
-    return check_table_settings(source or "--set", values), source
+    settings = check_table_settings(source or "--set", values)
+    if settings.record is not None and not recorded:
+        raise StudyError(
+            f"record = {settings.record!r} says what weakens the answer, and it is not beside {tables[0]}. "
+            "Put it there, with the names under which both were published, or remove this setting"
+        )
+    return settings, source
 
 
 def check_table_settings(source: Path | str, declared: Mapping[str, object]) -> TableSettings:
@@ -142,7 +151,7 @@ def apply_table_settings(
     """
     _check_assisting_judge(verdicts, settings)
     verdicts = _drop_prompts_if_unit_is_pair(verdicts, settings.unit)
-    values = settings.model_dump(exclude_unset=True)
+    values = settings.model_dump(exclude_unset=True, exclude={"record"})
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
     if settings.family:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from factories import make_pair
 from read_files import read_csv, read_folder
+from refusals import expect_refusal
 
 from analysis.evidence import Context, StudyFacts
 from analysis.publication.describe import describe
@@ -261,6 +262,9 @@ def test_changed_tables_and_plans_are_told(study, out, tmp_path):
     with pytest.raises(
         StudyError, match=r"is not the record of a study: table: .*publish or export, or remove"
     ):
+        report(table)
+    (out / "verdicts.study.json").unlink()
+    with expect_refusal(r"record = 'verdicts\.study\.json' .*, and it is not beside .*verdicts\.csv"):
         report(table)
 
 
