@@ -22,7 +22,7 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from guard_eval import progress
-from guard_eval.errors import StudyError, get_first_line
+from guard_eval.errors import StudyError, format_count, get_first_line
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack_linear_layers
 from guard_eval.generation.strategies import Strategy, signature
@@ -397,11 +397,12 @@ def _read_weights(
             f"the model {files.source!r} lacks {len(missing)} of its weights, or they have other shapes than "
             f"in its config.json, such as {min(missing)}; download it again"
         )
-    unused = report["unexpected_keys"]
+    # Old checkpoints also have masks, such as `masked_bias`, which every model makes itself.
+    unused = [key for key in report["unexpected_keys"] if key.endswith(".weight")]
     if unused and kind == "AutoModelForCausalLM":
         progress.show_notice(
-            f"the model {files.source!r} has {len(unused)} weights that transformers does not use, such as "
-            f"{min(unused)}; if its texts are poor, its config.json is wrong, or it needs its own code"
+            f"transformers does not use {format_count(len(unused), 'weight')} of the model {files.source!r}, "
+            f"such as {min(unused)}; if its texts are poor, its config.json is wrong or it needs its own code"
         )
     return model
 

@@ -146,10 +146,16 @@ def test_missing_weights_are_refused(folder, load):
 
 
 def test_weights_without_use_are_reported(folder):
+    path = folder / "model.safetensors"
+    masks = {"model.layers.0.self_attn.masked_bias": torch.ones(1)}  # as in published files of GPT-2
+    save_file(load_file(path) | masks, path, metadata={"format": "pt"})
+    with collect_notices() as notices:
+        load_pretrained(str(folder))
+    assert notices == []
     change_config(folder, num_hidden_layers=2)
     with collect_notices() as notices:
         load_pretrained(str(folder))
-    assert re.search(r"has 9 weights that transformers does not use, such as model\.layers\.2\.", notices[0])
+    assert re.search(r"does not use 9 weights of the model .*, such as model\.layers\.2\.", notices[0])
 
 
 @pytest.mark.parametrize(
