@@ -212,10 +212,10 @@ class ModelFiles:
             ordinary = tokenizer.get_vocab().keys() - {*tokenizer.all_special_tokens}
             tokenizer("a")
         except Exception as error:  # broken files raise any kind of exception in transformers
-            raise _make_load_error(self.source, self.version, error, what="tokenizer") from error
+            raise _make_load_error(self.source, self.version, error, component="tokenizer") from error
         if len(ordinary) < 2:
             raise _make_load_error(
-                self.source, self.version, ValueError("its vocabulary is empty"), what="tokenizer"
+                self.source, self.version, ValueError("its vocabulary is empty"), component="tokenizer"
             )
         return tokenizer
 
@@ -408,9 +408,9 @@ def _read_weights(
 
 
 def _make_load_error(
-    source: str, version: dict[str, str], error: Exception, *, what: str = "model"
+    source: str, version: dict[str, str], error: Exception, *, component: str = "model"
 ) -> StudyError:
-    """Return a `StudyError` that explains why transformers could not read a part of a model."""
+    """Return a `StudyError` that explains why transformers could not read a component of a model."""
     reason = get_first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message advises to run the file's code
         reason = "its weights (.bin) are broken, or contain code, which is never run"
@@ -422,4 +422,4 @@ def _make_load_error(
     if "trust_remote_code" in str(error):
         reason = "it comes with its own code, which is never run"
         remedy = "name a model that transformers can run without this code"
-    return StudyError(f"cannot load the {what} {where}: {reason}; {remedy}")
+    return StudyError(f"cannot load the {component} {where}: {reason}; {remedy}")
