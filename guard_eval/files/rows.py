@@ -35,8 +35,10 @@ LINE, SHEET_ROW, RECORD, ROW = "line", "sheet row", "record", "row"
 _PARQUET, _FEATHER, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 """The first bytes of Parquet and Feather files, and of the Arrow streams that Hugging Face's datasets are."""
 _MOST_VALUES = 10**8
-_MOST_MEMORY = 2**33
-"""The most memory, in bytes, in which a Parquet, Feather or Arrow file is unpacked."""
+_MOST_UNPACKED = 2**33
+"""The most bytes that the cells of a Parquet, Feather or Arrow file may take, as Python's objects."""
+_CELL_BYTES = 64
+"""The number of bytes that a short text takes as an object of Python."""
 _BATCH_ROWS = 256
 """The number of rows that are read at once. Rows may share one long text that is stored only once."""
 
@@ -314,17 +316,20 @@ def _unpack_batches(schema: Any, batches: Iterable[Any]) -> dict[str, list[objec
     """Return the columns of a table. Compressed cells, and those without bytes, may need any memory."""
     packed = []
     size = 0
-    with limit_memory(_MOST_MEMORY):
+    unpacked = 0
+    with limit_memory(2 * _MOST_UNPACKED):
         for batch in batches:
-            size += sum(map(_count_bytes, batch.columns))
+            size += batch.nbytes
+            unpacked += sum(map(_count_bytes, batch.columns))
             _check_size(size, MOST_BYTES, "bytes")
+            _check_size(unpacked, _MOST_UNPACKED, "bytes")
             packed.append(batch)
         names = [name for name in schema.names if name != _INDEX]
         return {name: [cell for batch in packed for cell in batch[name].to_pylist()] for name in names}
 
 
 def _count_bytes(array: Any) -> int:  # noqa: ANN401 (pyarrow's)
-    """Return the least number of bytes that the cells of an array take when they are unpacked."""
+    """Return about how many bytes the cells of an array take when they are unpacked."""
     kind = str(array.type)
     size = array.nbytes
     nested: Iterable[Any] = ()
@@ -343,7 +348,7 @@ def _count_bytes(array: Any) -> int:  # noqa: ANN401 (pyarrow's)
         size = lengths.take(array.indices).drop_null().to_numpy().sum()
     elif re.search("^(?!dictionary).*<|<.*<", kind):
         raise ValueError(f"the cells of a column are of type {kind}")
-    return 8 * len(array) + (sum(map(_count_bytes, nested)) if nested else int(size))
+    return _CELL_BYTES * len(array) + (sum(map(_count_bytes, nested)) if nested else int(size))
 
 
 def _check_sizes_of_parquet(metadata: Any, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)

@@ -84,11 +84,11 @@ def test_large_table_in_a_small_parquet_file_is_refused(tmp_path, texts, says):
 
 
 def view_long_text(pa):
-    """Return an array of 5 000 views of the same million characters."""
+    """Return an array of 10 000 views of the same million characters."""
     text = b"x" * 10**6
     view = struct.pack("<i4sii", len(text), text[:4], 0, 0)
     return pa.Array.from_buffers(
-        pa.string_view(), 5000, [None, pa.py_buffer(view * 5000), pa.py_buffer(text)], null_count=0
+        pa.string_view(), 10_000, [None, pa.py_buffer(view * 10_000), pa.py_buffer(text)], null_count=0
     )
 
 
@@ -96,12 +96,12 @@ def view_long_text(pa):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda pa: pa.nulls(10**9), "more than 1,073,741,824 bytes"),
+        (lambda pa: pa.nulls(10**9), "more than 8,589,934,592 bytes"),
         (lambda pa: pa.RunEndEncodedArray.from_arrays(pa.array([9]), ["x"]), "of type run_end_encoded"),
-        (lambda pa: pa.FixedSizeListArray.from_arrays(pa.nulls(2**30), 2**30), "1,073,741,824 bytes"),
-        (lambda pa: pa.DictionaryArray.from_arrays([0] * 5000, ["x" * 10**6]), "1,073,741,824 bytes"),
-        (view_long_text, "1,073,741,824 bytes"),
-        (lambda pa: pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30)), "1,073,741,824 bytes"),
+        (lambda pa: pa.FixedSizeListArray.from_arrays(pa.nulls(2**30), 2**30), "8,589,934,592 bytes"),
+        (lambda pa: pa.DictionaryArray.from_arrays([0] * 10_000, ["x" * 10**6]), "8,589,934,592 bytes"),
+        (view_long_text, "8,589,934,592 bytes"),
+        (lambda pa: pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30)), "8,589,934,592 bytes"),
     ],
 )
 def test_arrow_file_that_needs_much_memory_is_refused(tmp_path, ending, make, says):
