@@ -21,8 +21,10 @@ def make_visible_form(text: str, *, keep_case: bool = False) -> str:
     >>> make_visible_form("Bob  B", keep_case=True)
     'Bob B'
     """
-    visible = unicodedata.normalize("NFKC", text)
-    visible = "".join(item for item in visible if item.isspace() or not is_invisible(item))
+    visible = text
+    if not (text.isascii() and text.isprintable()):  # such a text has no other form, and is common
+        visible = unicodedata.normalize("NFKC", text)
+        visible = "".join(item for item in visible if item.isspace() or not is_invisible(item))
     return " ".join((visible if keep_case else unicodedata.normalize("NFKC", visible.casefold())).split())
 
 

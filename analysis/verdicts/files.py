@@ -22,6 +22,7 @@ Label Studio and Potato do not name the methods. The methods are in a task's dat
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
 _HALF = re.compile("[\ud800-\udfff]")
+_BATCH_ROWS = 1000
+"""The number of rows of which all cells of a column are read together, which is fast."""
 
 Record = Mapping[str, object]
 ItemRecords = Mapping[str, Mapping[str, object]]
@@ -119,29 +122,27 @@ class _CodedColumn:
         size: The number of earlier rows, which lack the column.
 
     Attributes:
-        codes: The code of each text.
-        cells: The codes of the rows; −1 if a row lacks the column.
+        codes: The code of each text. A new text gets the next code.
+        cells: The codes of the rows.
     """
 
     def __init__(self, *, size: int) -> None:
-        self.codes: dict[str, int] = {}
-        self.cells = [-1] * size
+        self.codes: defaultdict[str, int] = defaultdict()
+        self.codes.default_factory = self.codes.__len__
+        self.cells = [self.codes[""]] * size if size else []
 
-    def add_text(self, text: str, name: str, where: str) -> int:
-        """Return the code of a text, which may be new.
-
-        Raises:
-            StudyError: The text, or the column's name, has a lone surrogate.
-        """
-        if text not in self.codes and _HALF.search(f"{name}{text}"):
-            raise StudyError(
-                f"{where}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the text"
-            )
-        return self.codes.setdefault(text, len(self.codes))
-
-    def add_blank_cells(self, size: int) -> None:
-        """Add blank cells until the column has `size` rows."""
-        self.cells += [-1] * (size - len(self.cells))
+    def add_cells(self, values: Sequence[Any]) -> int | None:
+        """Add the cells of the next rows. Return the index of the first list or object, if there is one."""
+        if set(map(type, values)) == {str}:  # fast
+            self.cells += map(self.codes.__getitem__, values)
+            return None
+        texts = list(map(convert_json_to_cell, values))
+        self.cells += map(self.codes.__getitem__, texts)
+        are_nested = (
+            isinstance(value, dict | list) and text.startswith(("{", "["))
+            for value, text in zip(values, texts, strict=True)
+        )
+        return next((index for index, is_nested in enumerate(are_nested) if is_nested), None)
 
     def make_texts(self) -> pd.Categorical:
         """Return the column as categorical texts (`convert_to_texts`)."""
@@ -219,33 +220,41 @@ class VerdictFile:
         numbers: list[int] = []
         columns = {name: _CodedColumn(size=0) for name in headings}
         nested: dict[str, str] = {}
-        for number, row in rows:
-            for name, value in row.items():
-                column = columns.get(name) or columns.setdefault(name, _CodedColumn(size=len(numbers)))
-                code = column.codes.get(value) if isinstance(value, str) else None
-                if code is None:
-                    where = self.describe_record_place(number)
-                    text = convert_json_to_cell(value)
-                    if isinstance(value, dict | list) and text.startswith(("{", "[")):
-                        nested.setdefault(name, where)
-                    code = column.add_text(text, name, where)
-                column.cells.append(code)
-            numbers.append(number)
+        remaining = iter(rows)
+        while batch := list(islice(remaining, _BATCH_ROWS)):
+            for name in dict.fromkeys(chain.from_iterable(row for _, row in batch)):
+                if name not in columns:
+                    columns[name] = _CodedColumn(size=len(numbers))
             if len(columns) > MAX_COLUMNS:
                 raise StudyError(
                     f"{self.path} has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
                 )
-            if len(row) < len(columns):
-                for column in columns.values():
-                    column.add_blank_cells(len(numbers))
+            for name, column in columns.items():
+                values = [row.get(name) for _, row in batch]
+                nested_index = column.add_cells(values)
+                if nested_index is not None:
+                    nested.setdefault(name, self.describe_record_place(batch[nested_index][0]))
+            numbers += [number for number, _ in batch]
         if not numbers:
             raise StudyError(f"{self.path} has no verdicts")
+        self._refuse_half_characters(columns, numbers)
         frame = pd.DataFrame(
             {name: column.make_texts() for name, column in columns.items()},
             pd.Index(numbers, name=self.rows.unit),
         )
         frame.attrs = {NESTED: nested}
         return frame
+
+    def _refuse_half_characters(self, columns: Mapping[str, _CodedColumn], numbers: Sequence[int]) -> None:
+        """Refuse a lone surrogate in a heading or a cell."""
+        for name, column in columns.items():
+            for text, code in column.codes.items():
+                if _HALF.search(f"{name}{text}"):
+                    where = self.describe_record_place(numbers[column.cells.index(code)])
+                    raise StudyError(
+                        f"{where}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the "
+                        "text"
+                    )
 
 
 def _open_objects(record: Record, packed: Iterable[str]) -> Record:
