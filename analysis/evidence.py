@@ -19,6 +19,7 @@ from analysis.scores.scores import CELL, Planned, ScoredVerdicts, describe_compo
 from analysis.verdicts.table import has_named_raters
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
+from guard_eval.metrics.scores import Score
 from guard_eval.records import PEOPLE, Contest, Couple, DeclaredPart, JsonObject, Pair, record
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
@@ -64,38 +65,6 @@ class Exclusion:
             return f"excluded and included again {self.results}"
         inclusion = f" and included again {self.included}" if self.included else ""
         return f"excluded {self.results}{inclusion}"
-
-
-@record
-class MetricRow:
-    """The score of one strategy by one automatic metric, over all datasets or in one dataset.
-
-    Attributes:
-        metric: The metric's name.
-        dataset: The dataset, or `all datasets`.
-        strategy: The strategy.
-        value: The score.
-        low, high: The confidence limits of the score.
-        level: The confidence level.
-        n: The number of texts.
-        note: The reason why a number is missing.
-        signature: The metric with its settings.
-        title: The metric's title.
-        meaning: What the metric measures, in words.
-    """
-
-    metric: str
-    dataset: str
-    strategy: str
-    value: float | None
-    low: float | None
-    high: float | None
-    level: float
-    n: int
-    note: str
-    signature: str
-    title: str
-    meaning: str
 
 
 def list_software_versions() -> dict[str, str]:
@@ -265,7 +234,7 @@ class Context(StudyFacts):
         explored: Further columns, which were chosen later and cannot support a claim.
         contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
         random_part: Whether the pairs that people rated are known to be a random part of the judged pairs.
-        metrics: The scores of automatic metrics, with the metrics' meanings.
+        metrics: The scores of automatic metrics.
         examples: The pairs that are shown side by side.
         with_excluded: All verdicts, including those of excluded raters; None if nobody was excluded.
         people: The study's facts about the people who rated, for a checklist (`reports.checklist`).
@@ -286,7 +255,7 @@ class Context(StudyFacts):
     explored: tuple[str, ...] = ()
     contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
     random_part: bool = False
-    metrics: tuple[MetricRow, ...] = ()
+    metrics: tuple[Score, ...] = ()
     examples: tuple[Pair, ...] = ()
     with_excluded: pd.DataFrame | None = None
     people: JsonObject | None = None

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -16,12 +15,12 @@ from typing import Literal
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
+from analysis.evidence import Context, Exclusion, JudgeUsage
 from analysis.scores.scores import FEWEST_JUDGES, Planned, add_composite_results
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError, get_first_line
 from guard_eval.files.opening import read_bytes, read_text
-from guard_eval.metrics.scores import METRICS
+from guard_eval.metrics.scores import METRICS, Score
 from guard_eval.records import (
     PEOPLE_OF,
     Contest,
@@ -29,6 +28,7 @@ from guard_eval.records import (
     find_deciding_group,
     find_declared_part_of_rater,
     hash_text,
+    record,
 )
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.rendering import render_lines
@@ -51,7 +51,6 @@ from guard_eval.study.tuning import remove_parameters
 from guard_eval.texts.columns import read_split_columns
 from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_prompts
 
-METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
 _LARGEST_SCORES = 2**24
@@ -193,7 +192,7 @@ def make_study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> C
         },
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
-        metrics=tuple(_read_metric_scores(study.metrics_folder)),
+        metrics=_read_metric_scores(study.metrics_folder),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=_read_judge_usage(store),
         choice=study.choice,
@@ -370,23 +369,26 @@ def _list_declared_results(settings: Settings, rows: Sequence[TidyRow]) -> Plann
     return cells if settings.analysis.composite is None else add_composite_results(cells)
 
 
-def _read_metric_scores(folder: Path) -> Iterator[MetricRow]:
-    """Yield the scores for the report, each with its meaning. There are none if nothing was measured."""
-    path = folder / "scores.csv"
+@record
+class _MetricsFile:
+    """The part of metrics.json that the report shows."""
+
+    scores: tuple[Score, ...]
+
+
+def _read_metric_scores(folder: Path) -> tuple[Score, ...]:
+    """Return the scores of metrics. There are none if nothing was measured."""
+    path = folder / "metrics.json"
     if not path.exists():
-        return
+        return ()
     resolve_write_target(path)
     try:
-        scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
-        described = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS].astype(object)
-    except (ValueError, KeyError) as error:
+        measured = TypeAdapter(_MetricsFile).validate_json(read_bytes(path, limit=_LARGEST_SCORES))
+    except ValidationError as error:
         raise StudyError(
-            f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
+            f"cannot read {path}: {get_first_line(error)}; run: guard-eval measure STUDY"
         ) from error
-    for values in described.where(described.notna(), None).itertuples(index=False, name=None):
-        row = dict(zip(METRIC_COLUMNS, values, strict=True))
-        metric = METRICS[row["metric"]]
-        yield MetricRow(**row, title=metric.title, meaning=metric.meaning)
+    return tuple(score for score in measured.scores if score.metric in METRICS)
 
 
 def add_split_columns(

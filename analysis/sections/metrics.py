@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from analysis.evidence import ALL, Evidence, MetricRow, declare_plan_keys
+from analysis.evidence import ALL, Evidence, declare_plan_keys
 from analysis.sections.section import Section, format_coefficient, make_labelled_table
 from guard_eval.estimate import Estimate
+from guard_eval.metrics.scores import METRICS, Score
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import join_with_and
 
@@ -14,7 +15,7 @@ MAX_NAMED = 2
 
 
 @declare_plan_keys()
-def list_metric_scores(evidence: Evidence) -> Sequence[MetricRow]:
+def list_metric_scores(evidence: Evidence) -> Sequence[Score]:
     """Return the measured scores, over all datasets and in each dataset."""
     return evidence.context.metrics
 
@@ -26,10 +27,13 @@ def make_section(evidence: Evidence) -> Section | None:
     if not rows:
         return None
     cells = {
-        (row.strategy, row.title): format_coefficient(Estimate(value=row.value, low=row.low, high=row.high))
+        (row.strategy, METRICS[row.metric].title): format_coefficient(
+            Estimate(value=row.value, low=row.low, high=row.high)
+        )
         for row in rows
     }
-    meanings = {row.title: row.meaning for row in rows}
+    metrics = dict.fromkeys(METRICS[row.metric] for row in rows)
+    meanings = {metric.title: metric.meaning for metric in metrics}
     titles = list(meanings)
     strategies = list(dict.fromkeys(row.strategy for row in rows))
     tables = [

@@ -14,11 +14,12 @@ from verdicts_by_hand import COMPARED, drawn_verdicts, joined, papers_people, ta
 
 import analysis
 from analysis import read
-from analysis.evidence import Context, Evidence, MetricRow
+from analysis.evidence import Context, Evidence
 from analysis.reports.files import write_report
 from analysis.reports.first_screen import build_first_screen
 from analysis.verdicts.checks import check_verdicts
 from guard_eval.errors import StudyError
+from guard_eval.metrics.scores import Score
 from guard_eval.records import PEOPLE, DeclaredPart
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def verdicts(kind="person", method_a=A, **columns):
 
 def context(**changes):
     texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
-    score = MetricRow(
+    score = Score(
         metric="diversity",
         dataset="d0",
         strategy=A,
@@ -48,9 +49,9 @@ def context(**changes):
         level=0.95,
         n=30,
         note="=x",
+        counts={},
         signature="diversity|n:2-4",
-        title="Diversity",
-        meaning="Measured with care.",
+        runs=1,
     )
     whole = Context(
         name="A study & <its> name",
