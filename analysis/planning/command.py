@@ -28,7 +28,7 @@ from analysis.sections.section import group_by
 from analysis.stats.agreement import intraclass_correlation
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, JsonObject, record
-from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Drawing, draw_figure
+from guard_eval.reporting.drawing import GUIDE, INK, PROGRAM, Caption, Drawing, draw_figure
 from guard_eval.reporting.escaping import Cell
 from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
@@ -241,9 +241,11 @@ def plan_study(
         curve=curve,
         drawing=draw_figure(
             partial(_draw_power_curve, design, curve),
-            name="power",
-            heading=goal,
-            description=f"Power rises with the number of items. {answer}",
+            Caption(
+                name="power",
+                heading=goal,
+                description=f"Power rises with the number of items. {answer}",
+            ),
             height=HEIGHT_INCHES,
         ),
     )

@@ -44,6 +44,7 @@ from guard_eval.reporting.drawing import (
     GUIDE,
     NARROW,
     WIDTH,
+    Caption,
     Drawing,
     draw_interval,
     label_axis_in_percent,
@@ -407,12 +408,14 @@ def _draw_share_intervals(
     return make_row_figure(
         draw,
         labels,
-        name=name,
-        heading=heading,
-        description=heading,
+        Caption(
+            name=name,
+            heading=heading,
+            description=heading,
+            simulated=has_simulated_verdicts(evidence),
+        ),
         strong=strong,
         lines=2,
-        simulated=has_simulated_verdicts(evidence),
         # One column of a page is wide enough if the labels are short.
         width=NARROW if all(len(text) <= SHORT_LABEL for text in (*labels, *names)) else WIDTH,
     )

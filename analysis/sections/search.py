@@ -169,7 +169,7 @@ def _tabulate_expected_best_scores(rows: Sequence[ExpectedBestRow], score: str) 
 
 def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
-    from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, shorten_label  # noqa: PLC0415 (slow to load)
+    from guard_eval.reporting.drawing import FIRST, SECOND, Caption, draw_figure, shorten_label  # noqa: PLC0415 (slow to load)
 
     points = [
         (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
@@ -187,4 +187,5 @@ def _draw_score_by_diversity(rows: Sequence[SettingRow], score: str) -> Escaped:
 
     heading = f"{score} against diversity of all settings; diamonds: chosen"
     words = "; ".join(f"{row.setting}: {format_number(y)}, {format_number(x)} %" for row, x, y in points)
-    return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
+    caption = Caption(name="search", heading=heading, description=words)
+    return draw_figure(draw, caption, height=3.6).svg

@@ -17,7 +17,15 @@ from guard_eval.metrics.scores import (
     format_value,
 )
 from guard_eval.records import HUMAN
-from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, draw_interval, make_row_figure, shorten_label
+from guard_eval.reporting.drawing import (
+    FIRST,
+    SECOND,
+    Caption,
+    Drawing,
+    draw_interval,
+    make_row_figure,
+    shorten_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,4 +77,5 @@ def draw_scores_of_metric(rows: Sequence[Score]) -> Drawing | None:
         axes.set_title(f"{shorten_label(heading, TITLE_CHARACTERS)}\n{note}", loc="left", fontsize=10)
 
     words = f"{'; '.join(labels)}. {note}"
-    return make_row_figure(draw_scores, labels, name=name, heading=heading, description=words, lines=3)
+    caption = Caption(name=name, heading=heading, description=words)
+    return make_row_figure(draw_scores, labels, caption, lines=3)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any
 
 from guard_eval.records import record
 from guard_eval.reporting.escaping import Escaped, join_lines
@@ -67,20 +67,33 @@ LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
 
 @record
-class Drawing:
-    """A figure with its text alternative.
+class Caption:
+    """The words of a figure.
 
     Attributes:
         name: The file name without ending, unique in a report.
-        title: The title, in one line.
+        heading: The title, in one line.
         description: The content in words, for readers who cannot see the figure.
-        svg: The image for a page: inline, with `currentColor` and role="img".
+        simulated: Add the word SIMULATED, because the data are simulated.
+    """
+
+    name: str
+    heading: str
+    description: str
+    simulated: bool = False
+
+
+@record
+class Drawing:
+    """A figure.
+
+    Attributes:
+        name: The file name without ending, unique in a report.
+        svg: The image for a page: inline, with `currentColor`, role="img" and the text alternative.
         figure: The matplotlib figure, for programs that add to it.
     """
 
     name: str
-    title: str
-    description: str
     svg: Escaped
     figure: Figure = field(compare=False, repr=False)
 
@@ -88,22 +101,6 @@ class Drawing:
         """Return the figure as a `png`, `svg` or `pdf` file. Only a PDF file has no white background."""
         background = "auto" if file_format == "pdf" else "white"
         return _render_figure_file(self.figure, file_format, self.name, background=background)
-
-
-class Caption(TypedDict):
-    """The words of a figure, as arguments of the functions that draw figures.
-
-    Attributes:
-        name: The figure's name, unique in a report.
-        heading: The title, in one line.
-        description: The text alternative.
-        simulated: Add the word SIMULATED, because the data are simulated.
-    """
-
-    name: str
-    heading: str
-    description: str
-    simulated: NotRequired[bool]
 
 
 def label_axis_in_percent(axes: Axes) -> None:
@@ -114,21 +111,21 @@ def label_axis_in_percent(axes: Axes) -> None:
 def make_row_figure(
     draw: Callable[[Axes], None],
     labels: Sequence[str],
+    caption: Caption,
     *,
     strong: Collection[int] = (),
     lines: int = 1,
     width: float = WIDTH,
-    **caption: Unpack[Caption],
 ) -> Drawing:
     """Return a figure with labelled rows, the first at the top.
 
     Args:
         draw: A function that draws on the axes. The rows are at 0, 1, …
         labels: A label for each row.
+        caption: The words of the figure.
         strong: The rows whose labels are bold.
         lines: The number of lines into which a long label may break.
         width: The width in inches.
-        caption: See `Caption`.
     """
     names = [_break_label(label, lines) for label in labels]
     row = ROW + LINE * max((name.count("\n") for name in names), default=0)
@@ -144,27 +141,21 @@ def make_row_figure(
         axes.spines["left"].set_visible(False)
         axes.grid(visible=True, axis="x", color=INK, alpha=0.12, linewidth=0.6)
 
-    return draw_figure(draw_rows, height=row * len(names) + 0.9, width=width, **caption)
+    return draw_figure(draw_rows, caption, height=row * len(names) + 0.9, width=width)
 
 
 def draw_figure(
-    draw: Callable[[Axes], None], *, height: float, width: float = WIDTH, **caption: Unpack[Caption]
+    draw: Callable[[Axes], None], caption: Caption, *, height: float, width: float = WIDTH
 ) -> Drawing:
     """Return a figure with one pair of axes, `height` by `width` inches, and a caption."""
-    with use_figure_style(caption["name"]):
+    with use_figure_style(caption.name):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        if caption.get("simulated"):
+        if caption.simulated:
             mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
             mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
-        return Drawing(
-            name=caption["name"],
-            title=caption["heading"],
-            description=caption["description"],
-            svg=_make_inline_svg(figure, **caption),
-            figure=figure,
-        )
+        return Drawing(name=caption.name, svg=_make_inline_svg(figure, caption), figure=figure)
 
 
 def draw_interval(
@@ -188,9 +179,9 @@ def _break_label(label: str, lines: int) -> str:
     return "\n".join(textwrap.wrap(join_lines(label), LONGEST, max_lines=lines, placeholder="…"))
 
 
-def _make_inline_svg(figure: Figure, **caption: Unpack[Caption]) -> Escaped:
+def _make_inline_svg(figure: Figure, caption: Caption) -> Escaped:
     """Convert matplotlib's SVG to an image for a page, with its colours, a description and unique ids."""
-    name = caption["name"]
+    name = caption.name
     svg = _render_figure_file(figure, "svg", name).decode()
     body = svg[svg.index("<svg") :]
     body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)
@@ -206,8 +197,8 @@ def _make_inline_svg(figure: Figure, **caption: Unpack[Caption]) -> Escaped:
     assert size is not None
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    texts = f'<title id="{name}-title">{html.escape(join_lines(caption["heading"]))}</title>'
-    texts += f'<desc id="{name}-desc">{html.escape(join_lines(caption["description"]))}</desc>'
+    texts = f'<title id="{name}-title">{html.escape(join_lines(caption.heading))}</title>'
+    texts += f'<desc id="{name}-desc">{html.escape(join_lines(caption.description))}</desc>'
     return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{content.strip()}')
 
 

@@ -36,8 +36,8 @@ def test_figure_sorts_scores_and_draws_their_intervals():
     [guide] = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
     assert list(guide.get_xdata()) == [92.98, 92.98]
     assert "acs(q=1): 92.40 [91.40, 93.40]" in texts(figure)
-    assert figure.title == "Diversity · wikitext"
-    assert figure.description.startswith("bare: 95.00; human: 92.98 [91.98, 93.98]; acs(q=1)")
+    assert ">Diversity · wikitext</title>" in figure.svg
+    assert ">bare: 95.00; human: 92.98 [91.98, 93.98]; acs(q=1)" in figure.svg
     assert axes.get_xlabel() == "Div. (%) ↑"
 
 

@@ -4,15 +4,15 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from guard_eval.reporting.drawing import FONT, draw_figure, make_standalone_svg
+from guard_eval.reporting.drawing import FONT, Caption, draw_figure, make_standalone_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["$x", r"$\frac{1}{0", "<b>&", "]]>", """" font-family: 'DejaVu Sans'"""]
 
 
 def draw(text, **words):
-    words = {"heading": "h", "description": "d", **words}
-    return draw_figure(lambda axes: axes.text(0.5, 0.5, text).axes.axis("off"), name="n", height=2, **words)
+    caption = Caption(**{"name": "n", "heading": "h", "description": "d", **words})
+    return draw_figure(lambda axes: axes.text(0.5, 0.5, text).axes.axis("off"), caption, height=2)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
