@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
 from scipy import special
+
+from guard_eval.estimate import Floats
 
 HALF = 0.5
 """The win share if the two methods do not differ."""
@@ -40,8 +43,7 @@ def run_two_one_sided_tests(
 
 def compute_conservative_standard_error(
     error: float,
-    counts: tuple[int, int, int],
-    sums: tuple[float, float, float],
+    scores: Floats,
     units: int,
     *,
     margin: float,
@@ -58,22 +60,22 @@ def compute_conservative_standard_error(
 
     Args:
         error: The standard error of the sample. An error of 0 stays 0.
-        counts: The numbers of ratings that were wins, ties and losses.
-        sums: The sums of the ratings' scores from −1 to 1, of the scores' sizes, and of their squares.
+        scores: The scores of the ratings: 1 for a win, 0 for a tie, −1 for a loss, or between them.
         units: The number of units of the ratings.
         margin: The largest distance from one half that does not matter.
 
-    >>> round(compute_conservative_standard_error(0.01, (5, 95, 0), (5, 5, 5), 100, margin=0.05), 6)
+    >>> round(compute_conservative_standard_error(0.01, np.repeat([1, 0], [5, 95]), 100, margin=0.05), 6)
     0.013765
     >>> round(0.01 * (0.05 * 0.9 / 2 / (0.05 * 0.95 / 4)) ** 0.5, 6)
     0.013765
     """
-    n = sum(counts)
-    total, size, square = sums
-    variance = (square / n - (total / n) ** 2) / 4
-    win = square / size if size else 1.0
+    n = len(scores)
+    _, counts = np.unique(np.sign(scores), return_counts=True)
+    variance = scores.var() / 4
+    size = np.abs(scores).sum()
+    win = (scores**2).sum() / size if size else 1.0
     least = margin * (win - 2 * margin) / 2
     grown = error * math.sqrt(max(1.0, least / variance)) if variance > 0 else error
-    are_few = (n - max(counts)) * units < FEWEST_OFF * n
+    are_few = (n - counts.max()) * units < FEWEST_OFF * n
     floor = math.sqrt(margin * (1 - 2 * margin) / 2 / units)
     return max(grown, floor) if are_few and error > 0 else grown

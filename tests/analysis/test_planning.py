@@ -53,8 +53,8 @@ def test_planned_equivalence_holds_with_few_ratings_off_a_tie():
     for wins, ties, losses in np.random.default_rng(1).multinomial(items, [0.05, 0.9, 0.05], 2000).tolist():
         net, off = wins - losses, wins + losses
         error = math.sqrt((off / items - (net / items) ** 2) / 4 / (items - 1))
-        counts = (wins, ties, losses)
-        error = compute_conservative_standard_error(error, counts, (net, off, off), items, margin=0.1)
+        scores = np.repeat([1, 0, -1], [wins, ties, losses])
+        error = compute_conservative_standard_error(error, scores, items, margin=0.1)
         p = run_two_one_sided_tests(0.5 + net / items / 2, error, items - 1, margin=0.1)
         claims += p is not None and p <= 0.05
     assert claims / 2000 >= 0.78

@@ -50,8 +50,7 @@ class JudgeRow(ComparisonRow):
         cohen_kappa: Cohen's κ between the judge and people's most frequent verdict.
         with_a_person: The probability that the judge and one person agree.
         among_people: The probability that two people agree, over the same pairs.
-        alternative_epsilon: The cost-benefit term of the alternative-annotator test.
-        alternative_wins: The share of people against whom the judge wins that test.
+        alternative_wins: The share of people against whom the judge wins the alternative-annotator test.
         note: A warning about the numbers.
     """
 
@@ -61,7 +60,6 @@ class JudgeRow(ComparisonRow):
     cohen_kappa: Annotated[Estimate, "kappa_"]
     with_a_person: float | None
     among_people: float | None
-    alternative_epsilon: float
     alternative_wins: float | None
     note: str
 
@@ -112,7 +110,6 @@ def _make_judge_agreement_row(
         cohen_kappa=kappa,
         with_a_person=float(as_judged.mean()) if is_paired.any() else None,
         among_people=float(compute_agreement_by_item(tally[is_paired]).mean()) if is_paired.any() else None,
-        alternative_epsilon=EPSILON,
         alternative_wins=wins,
         note=join_notes(left_out, kappa.note, why),
     )

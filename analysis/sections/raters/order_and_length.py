@@ -55,10 +55,8 @@ class PositionRow(CriterionRow):
         second: The number of verdicts for the text shown second.
         ties: The number of ties.
         first_share: The share of verdicts without ties for the text shown first.
-        method_a_first: The share of showings in which `method_a` was first.
         both_orders: The number of pairs that a rater judged in both orders.
         flipped: The number of these pairs on which the two orders favour different methods.
-        changed: The number of these pairs on which the two verdicts differ. This includes `flipped`.
         flip_rate: The share of these pairs that are flipped.
         repeated: The number of pairs that a judge judged several times in one order.
         contradictions: The share of the repeated pairs on which the judge's verdicts differ.
@@ -68,10 +66,8 @@ class PositionRow(CriterionRow):
     second: int
     ties: int
     first_share: Annotated[Estimate, "first_"]
-    method_a_first: float
     both_orders: int
     flipped: int
-    changed: int
     flip_rate: Annotated[Estimate, "flip_"]
     repeated: int
     contradictions: Annotated[Estimate, "contradictions_"]
@@ -130,10 +126,8 @@ def measure_position_effect(evidence: Evidence) -> Iterator[PositionRow]:
             second=int((~for_first).sum()),
             ties=len(group) - len(untied),
             first_share=estimate_proportion(for_first, untied["unit"].to_numpy(), level=level),
-            method_a_first=float(group["a_first"].mean()),
             both_orders=len(both),
             flipped=int(flipped.sum()),
-            changed=int((both["side_x"] != both["side_y"]).sum()),
             flip_rate=estimate_proportion(flipped, both["unit"].to_numpy(), level=level),
             repeated=len(repeated),
             contradictions=estimate_proportion(differ, repeated["unit"].to_numpy(), level=level),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from analysis.evidence import SHARE_KEYS, Evidence, declare_plan_keys
+from analysis.scores.scores import compute_mean_scores, group_by_result
 from analysis.sections.results.shares import (
     ShareRow,
     WinShareRow,
@@ -16,7 +17,7 @@ from analysis.sections.results.shares import (
 from analysis.sections.section import Section, make_result_labels, make_table_section
 from analysis.stats.equivalence import HALF, compute_conservative_standard_error, run_two_one_sided_tests
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Estimate, Floats
 from guard_eval.records import record
 from guard_eval.reporting.words import format_percent, join_with_and
 
@@ -76,25 +77,25 @@ def run_equivalence_tests(evidence: Evidence) -> list[EquivalenceRow]:
         return []
     if alpha >= HALF:
         raise StudyError(f"alpha = {alpha:g}: a test of equivalence needs an alpha below 0.5, such as 0.05")
-    rows = [_run_equivalence_test(row, margin, alpha) for row in evidence.rows(measure_total_shares)]
+    ratings = dict(group_by_result(evidence.scored.scores))
+    rows = [
+        _run_equivalence_test(row, compute_mean_scores(ratings[row.key]).to_numpy(dtype=float), margin, alpha)
+        for row in evidence.rows(measure_total_shares)
+    ]
     return [
         replace(row, conclusion=CONCLUSIONS[row.differs, row.is_significant(alpha)])
         for row in correct_p_values(rows, evidence)
     ]
 
 
-def _run_equivalence_test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
-    """Run the equivalence test of one result. The p is not yet corrected."""
+def _run_equivalence_test(row: WinShareRow, scores: Floats, margin: float, alpha: float) -> EquivalenceRow:
+    """Run the equivalence test of one result from the scores of its ratings. The p is not yet corrected."""
     value = row.win_share.value
     share = Estimate(value=value, level=1 - 2 * alpha)
     p = None
     note = row.note or "the share has no standard error"
     if value is not None and row.standard_error is not None and row.df is not None:
-        counts = (row.wins, row.ties, row.losses)
-        sums = (row.score_sum, row.score_size, row.score_squares)
-        error = compute_conservative_standard_error(
-            row.standard_error, counts, sums, row.units, margin=margin
-        )
+        error = compute_conservative_standard_error(row.standard_error, scores, row.units, margin=margin)
         share = share.add_t_interval_and_test(error, row.df, bounds=(0.0, 1.0))
         p = run_two_one_sided_tests(value, error, row.df, margin=margin)
         note = ""

@@ -4,14 +4,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Self, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from analysis.evidence import ALL, CORRECTION_NAMES, SHARE_KEYS, Evidence, declare_plan_keys
 from analysis.scores.scores import (
     ResultKey,
     UnitScores,
-    compute_mean_scores,
     count_wins_ties_losses,
     group_by_raters,
     group_by_result,
@@ -184,11 +182,8 @@ class WinShareRow(CountedRow):
         standard_error: The standard error behind the interval.
         df: The degrees of freedom of the interval.
         correction: The correction for the number of tests.
-        declared_beforehand: Whether a family was declared.
         win_share_pooled: The share over all ratings, computed as in the GUARD paper.
         p_pooled_binomial: The p of the GUARD paper's test, which treats ratings as independent.
-        score_sum, score_size, score_squares: The sums of the ratings' scores, of the sizes of these scores,
-            and of their squares.
     """
 
     dataset: str
@@ -197,12 +192,8 @@ class WinShareRow(CountedRow):
     standard_error: float | None
     df: float | None
     correction: str
-    declared_beforehand: bool
     win_share_pooled: float
     p_pooled_binomial: float | None
-    score_sum: float
-    score_size: float
-    score_squares: float
 
     @property
     def ratings(self) -> int:
@@ -314,7 +305,6 @@ def _make_share_row(
     wins, ties, losses = count_wins_ties_losses(scores)
     pooled = run_pooled_binomial_test(wins, losses)
     smallest = 1.0 if evidence.has_early_stopping else pooled.smallest_p
-    score = compute_mean_scores(scores).to_numpy(dtype=float)
     return WinShareRow(
         *key,
         dataset=dataset,
@@ -334,12 +324,8 @@ def _make_share_row(
         smallest_p=share.smallest_p,
         method=share.method,
         correction=CORRECTION_NAMES[evidence.plan.correction],
-        declared_beforehand=evidence.context.planned is not None,
         win_share_pooled=(wins + ties / 2) / len(scores),
         p_pooled_binomial=None if explain_unreachable_alpha(smallest, evidence.plan.alpha) else pooled.p,
-        score_sum=float(score.sum()),
-        score_size=float(np.abs(score).sum()),
-        score_squares=float((score**2).sum()),
         note=join_notes(*notes, share.note),
     )
 
