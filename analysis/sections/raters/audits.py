@@ -43,7 +43,7 @@ SIDE_ALPHA = 0.01
 UNEVEN = 0.6
 """If one method is first in more than this share of showings, the finding is a warning, not a note."""
 ONE_SIDED = 0.9
-"""A rater is reported if at least this share of the verdicts without ties is for one place or method."""
+"""A rater is reported if at least this share of the verdicts without ties is for one place."""
 UNSEEN = 0.1
 """There is a warning if more than this share of showings was rated before all text ends were shown."""
 TEXTS_SHOWN = 3
@@ -197,9 +197,9 @@ def find_unvarying_raters(
 ) -> Iterator[FindingRow]:
     """Find raters whose verdicts hardly depend on the texts, among raters with at least `FEWEST` verdicts.
 
-    There are four kinds: always the same verdict; the same verdict on all criteria of a showing, in every
-    showing (straight-lining); and one place or one method in at least `ONE_SIDED` of at least `FEWEST`
-    verdicts without ties. The last kind is only a note, because the method may really be better.
+    There are three kinds: always the same verdict; the same verdict on all criteria of a showing, in every
+    showing (straight-lining); and one place in at least `ONE_SIDED` of at least `FEWEST` verdicts without
+    ties.
     """
     is_repeated = showings["criteria"] > 1
     decided = rows["side"] != 0
@@ -220,8 +220,7 @@ def find_unvarying_raters(
     sums = pd.concat(by_rater, axis=1).astype(int)
     for rater, counts in sums[sums["showings"] >= FEWEST].iterrows():
         for kind, what in _find_rater_habits(counts, methods):
-            severity: Severity = "note" if kind == "one method" else "warning"
-            yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what, severity=severity)
+            yield FindingRow(kind=kind, where=f"rater {rater}, ", what=what)
 
 
 def _find_rater_habits(counts: pd.Series, methods: Couple) -> Iterator[tuple[str, str]]:
@@ -230,21 +229,19 @@ def _find_rater_habits(counts: pd.Series, methods: Couple) -> Iterator[tuple[str
     low = counts["low"]
     decided = counts["decided"]
     answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}
-    always = next((answer for answer, times in answers.items() if times == verdicts), None)
-    if always is not None:
-        yield "unvarying rater", f"all {count_in_words(verdicts, 'verdict')} are {always}"
+    always = [answer for answer, times in answers.items() if times == verdicts]
+    if always:
+        yield "unvarying rater", f"all {count_in_words(verdicts, 'verdict')} are {always[0]}"
     elif counts["repeated"] >= FEWEST and counts["straight"] == counts["repeated"]:
         showings = count_in_words(counts["repeated"], "showing")
         yield "straight-lining", f"one verdict for all criteria on each of {showings}"
-    places = ("the text shown first", "the text shown second")
-    sided = [("one place", counts["at_first"], counts["placed"], places)]
-    if always is None:
-        sided.append(("one method", low, decided, methods))
-    for kind, times_first, whole, names in sided:
-        times, name = (times_first, names[0]) if 2 * times_first > whole else (whole - times_first, names[1])
-        if whole >= FEWEST and times >= ONE_SIDED * whole:
-            of = count_in_words(whole, "non-tied verdict")
-            yield kind, f"{times} of {of} are for {name} ({format_percent(times / whole)})"
+    placed = counts["placed"]
+    at_first = counts["at_first"]
+    times, rank = max((at_first, "first"), (placed - at_first, "second"))
+    if placed >= FEWEST and times >= ONE_SIDED * placed:
+        of = count_in_words(placed, "non-tied verdict")
+        share = format_percent(times / placed)
+        yield "one place", f"{times} of {of} are for the text shown {rank} ({share})"
 
 
 def find_showings_rated_too_soon(showings: pd.DataFrame) -> Iterator[FindingRow]:

@@ -20,7 +20,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import TIE, record
 from guard_eval.reporting.words import KIND_PLACE, format_number, format_percent
 
-HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
+HABITS = {"unvarying rater", "straight-lining", "one place"}
 """The kinds of audit findings that are about one rater."""
 KEYS = ["rater_kind", "rater"]
 
@@ -96,9 +96,7 @@ def measure_rater_habits(evidence: Evidence) -> Iterator[RaterRow]:
 
 def make_section(evidence: Evidence) -> Section | None:
     """Make the section "Is every rater careful?"."""
-    habits = [
-        row for row in evidence.rows(run_data_audits) if row.kind in HABITS and row.severity == "warning"
-    ]
+    habits = [row for row in evidence.rows(run_data_audits) if row.kind in HABITS]
     flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(measure_rater_habits)
     who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"

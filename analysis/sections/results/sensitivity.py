@@ -48,7 +48,6 @@ PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least certain case"
-WITH_EXCLUDED = "with the excluded raters"
 SHARES = {"equal": FIXED, "precision": PRECISION}
 """For each setting of `weights`, the name of the analysis about the raters who took part."""
 MAX_LEFT_OUT = 30
@@ -85,16 +84,12 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
     """Analyse every result in every way, the default first. Judges never count as a random sample."""
     if not evidence.detailed_comparisons or evidence.has_early_stopping:
         return []
-    included = {}
-    if evidence.context.with_excluded is not None:
-        everybody = Evidence.from_verdicts(evidence.context.with_excluded, evidence.context)
-        included = dict(group_by_result(everybody.scored.scores))
     answers = {row.key: row for row in evidence.rows(select_rows_for_report_answer)}
     rows = []
     for key, scores in group_by_result(evidence.detailed_verdicts.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
-        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores, included.get(key)):
+        for analysis, share in _estimate_share_in_all_ways(evidence, key, scores):
             rows.append(
                 SensitivityRow(
                     *key,
@@ -120,7 +115,7 @@ def run_alternative_analyses(evidence: Evidence) -> list[SensitivityRow]:
 
 
 def _estimate_share_in_all_ways(
-    evidence: Evidence, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+    evidence: Evidence, key: ResultKey, scores: pd.DataFrame
 ) -> Iterator[tuple[str, Estimate]]:
     """Yield the name and the share of each analysis of one result, the usual one first."""
     plan = evidence.plan
@@ -147,8 +142,6 @@ def _estimate_share_in_all_ways(
         yield UNTIED, estimate_share_of_these_raters(items_left, level=level).with_note(note)
     if are_sample and raters <= MAX_LEFT_OUT:
         yield LEFT_OUT, _estimate_share_without_critical_rater(scores, level)
-    if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        yield WITH_EXCLUDED, estimate_share_of_these_raters(score_items(with_excluded), level=level)
 
 
 def _estimate_share_without_critical_rater(scores: pd.DataFrame, level: float) -> Estimate:
@@ -204,7 +197,7 @@ def _answer_question(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     differences = [
         f"{'a' if row.is_significant(alpha) else 'no'} difference on {_name_result(row, rows)} "
         f"({format_p_in_sentence(row.deciding_p)}) with {'the ' if row.analysis == FIXED else ''}"
-        f"{row.analysis.split(',')[0].removeprefix('with ')}"
+        f"{row.analysis.split(',')[0]}"
         for row in apart
     ]
     verb = "The other finds" if len(apart) == 1 else "The others find"
