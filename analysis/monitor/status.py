@@ -350,10 +350,10 @@ def _read_steps_after_texts(
     invited = kinds["person"] or kinds["simulated"]
     yield _make_people_step(study, ratings, invited)
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_open_requests(study, store)
+    remaining = _count_missing_verdicts(study, store)
     if any(remaining.values()):
         text = ", ".join(
-            f"{name}: {format_count(count, 'request')} left" for name, count in remaining.items()
+            f"{name}: {format_count(count, 'verdict')} missing" for name, count in remaining.items()
         )
         yield Step("judges", "partial", text, (study.format_command("judge", "--dry-run"),))
     elif remaining:
@@ -381,8 +381,8 @@ def _make_people_step(study: Study, ratings: Ratings, invited: int) -> Step:
     return Step("people", "missing", text, (study.format_command("raters add", "NAME"),))
 
 
-def _count_open_requests(study: Study, store: Store) -> dict[str, int]:
-    """Return the largest possible number of requests that each judge has not answered yet."""
+def _count_missing_verdicts(study: Study, store: Store) -> dict[str, int]:
+    """Return how many verdicts of each judge are missing, whether it can still be asked or not."""
     remaining = {}
     for judge in study.settings.judge:
         per_pair = judge.samples * (2 if judge.orders == "both" else 1)

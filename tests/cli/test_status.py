@@ -30,7 +30,7 @@ def test_status_shows_each_step_until_the_report(run, study):
     assert result["continuations"]["text"] == "24 of 24"
     assert result["pairs"]["text"] == "3 pairs"
     assert result["people"]["text"] == "0 of 6 ratings, 0 raters"
-    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 requests left"
+    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 verdicts missing"
     # nothing is needed any more; what goes on is a choice
     assert then == [
         "guard-eval measure small",

@@ -70,7 +70,7 @@ def test_view_shows_exchanges_of_the_named_judge_alone(folder, study, judge_comm
 
 def test_judge_is_not_asked_about_removed_comparisons(study, pair, judge_command, guard_eval, server):
     study(JUDGE, [pair(0), pair(1, method_b="greedy", id="other")])
-    assert "2 requests left" in guard_eval("status", "s").out
+    assert "2 verdicts missing" in guard_eval("status", "s").out
     ran = judge_command("--yes")
     assert "2 questions are left out, because their comparison is no longer in pairs.compare" in ran.err
     assert len(server.asks) == 2
@@ -225,7 +225,7 @@ def test_judge_names_changed_settings(folder, study, judge_command):
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
-def test_failing_pairs_do_not_stop_other_pairs(*, judge_command, study, server, pair, judged):
+def test_failing_pairs_do_not_stop_other_pairs(*, judge_command, study, server, pair, judged, guard_eval):
 
     def act(ask):
         words = f"request {len(server.asks)} of a{id(ask)}"
@@ -240,6 +240,7 @@ def test_failing_pairs_do_not_stop_other_pairs(*, judge_command, study, server, 
     assert ran.code == 3, ran
     assert "failed: one: 14 × too_long" in ran.out
     assert "14 × HTTP 400: request" in ran.out  # reasons that differ in numbers alone are one
+    assert "one: 14 verdicts missing" in guard_eval("status", "s").out  # refused pairs are not asked again
     study(judge, map(pair, range(24, 40)))  # more come while the others cannot be judged
     server.asks.clear()
     ran = judge_command("--yes")
