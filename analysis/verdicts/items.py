@@ -617,13 +617,16 @@ def _describe_repeated_verdicts(table: Table, keys: Sequence[str]) -> str:
             f"(presentation), or other texts (pair_id), write {format_set_options(*settings, join=' or ')}"
         )
     heading = table.get_heading("pair_id")
-    if heading and not table.joined and any(map(table.has_heading_of_other_side, table.columns_without_role)):
+    has_texts = any(map(table.has_heading_of_other_side, table.columns_without_role))
+    is_prompt = is_called(heading, "prompt") and not remedies
+    if heading and not table.joined and (has_texts or is_prompt):
         options = format_set_options("columns.pair_id=", f"columns.prompt_id={heading}")
         remedies.append(f"If each row has other texts, write {options}")
     if "rater" not in table:
         remedies.append("If the raters were not recorded, write --set columns.rater=")
     where = format_line_numbers(repeated, table.frame.index)
-    return f"{who} ({where}). {'. '.join(remedies) or 'Keep the current verdict'}"
+    remedies.append("Otherwise keep the current verdict" if remedies else "Keep the current verdict")
+    return f"{who} ({where}). {'. '.join(remedies)}"
 
 
 def _list_settings_that_separate_verdicts(table: Table, keys: Sequence[str]) -> list[str]:

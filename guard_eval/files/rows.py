@@ -308,7 +308,10 @@ def _read_arrow_file(path: Path, data: bytes, most_rows: int) -> RowFile:
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
         kind = "Parquet" if is_parquet else "Feather or Arrow"
         reason = str(error)[:200] or "it needs too much memory"
-        raise StudyError(f"{path} cannot be read as {kind}: {reason}; write the file again") from None
+        raise StudyError(
+            f"{path} cannot be read as {kind}: {reason}; write the file again, in several parts if it is too "
+            "large"
+        ) from None
     return RowFile(path, ROW, tuple(columns), enumerate(zip(*columns.values(), strict=True), start=1))
 
 

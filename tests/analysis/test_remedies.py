@@ -69,9 +69,17 @@ def make_orders_without_rater():
     )
 
 
+def make_pairs_of_prompts():
+    """A judge prefers alpha in both pairs of five prompts."""
+    return pd.DataFrame(
+        {"prompt": f"p{pair // 2}", "pair": pair, "judge": "j", **AB, "winner": "alpha"} for pair in range(10)
+    )
+
+
 @pytest.mark.parametrize(
     ("table", "declared", "steps", "expected"),
     [
+        (make_pairs_of_prompts(), {}, ["columns.pair_id=", "columns.prompt_id=prompt"], ("10/0/0", 5)),
         (make_battles(), {}, ["columns.pair_id=brief"], ("0/0/10", 5)),
         (make_renderings(), {"verdicts": WORDS}, ["columns.pair_id=rendering,id", "columns.prompt_id=id"], 6),
         (
