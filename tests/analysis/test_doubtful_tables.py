@@ -731,7 +731,10 @@ def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
         *((name, 1, 0) for name in ("rejected", "attention_check", "failed", "gold", "flagged", "passed")),
         ("is_check", "yes", "no"),
         ("Aufmerksamkeitstest", "nicht bestanden", "bestanden"),
-        *((name, "ja", "nein") for name in ("ungültig", "Ausschluss", "Kontrollfrage", "golden")),
+        *(
+            (name, "ja", "nein")
+            for name in ("ungültig", "Ausschluss", "Kontrollfrage", "Ausreißer", "golden")
+        ),
         *((name, "oui", "non") for name in ("invalide", "exclu")),
         ("无效", "是", "否"),
         *((name, 1, 0) for name in ("straightlining", "speeder", "voided", "draft")),
@@ -751,7 +754,16 @@ def test_rows_that_may_not_count_are_asked_about(name, marked, other):
 @pytest.mark.parametrize(
     "name",
     [
-        *("accepted", "passed_check", "reliable", "used_in_analysis", "is_latest", "parse_ok", "submitted"),
+        *(
+            "accepted",
+            "passed_check",
+            "reliable",
+            "used_in_analysis",
+            "is_latest",
+            "parse_ok",
+            "ok",
+            "submitted",
+        ),
         "qa.passed",
     ],
 )
@@ -816,7 +828,8 @@ def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)"]
+    "name",
+    ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)", "gesamt"],
 )
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item").assign(winner="model_a")
