@@ -102,6 +102,7 @@ def check_verdicts(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) 
         )
     _refuse_lookalike_names(table)
     _refuse_ids_in_two_spellings(table)
+    _refuse_ids_with_names_of_raters(table, get_reading(frame))
     table = unify_categories(table, [*METHODS, "verdict", "shown_first"])
     _check_methods_and_verdicts(table)
     if rater_kind is None:
@@ -219,6 +220,28 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
                         f"{min(raters[other])!r}, which may mean the same. If so, write one of them in all "
                         "rows. If not, write ids that differ more"
                     )
+
+
+def _refuse_ids_with_names_of_raters(table: pd.DataFrame, reading: Reading) -> None:
+    """Refuse ids that raters would share without their names in them: q1-ann and q1-bob."""
+    rows = table[["pair_id", "rater"]].drop_duplicates()
+    role = next((role for role in reading.roles if role.role == "pair_id" and role.column), None)
+    if role is None or role.why == "declared" or rows["pair_id"].duplicated().any():
+        return
+    rows = rows.astype(str)
+    patterns = {
+        rater: re.compile(rf"(?<![^\W_]){re.escape(rater)}(?![^\W_])", re.IGNORECASE)
+        for rater in rows["rater"].unique()
+    }
+    rows["item"] = [patterns[rater].sub("", pair, count=1) for pair, rater in rows.itertuples(index=False)]
+    is_shared = rows["item"].duplicated(keep=False)
+    if is_shared.mean() > _SHARED and not rows.duplicated(["item", "rater"]).any():
+        pair, rater, _ = rows[is_shared].iloc[0]
+        raise StudyError(
+            f"{role.column} {pair!r} seems to contain the rater {rater!r}, so no two raters would share a "
+            "pair. If so, write the same id for all raters. If not, write "
+            f"{format_set_options(f'columns.pair_id={role.column}')}"
+        )
 
 
 def refuse_raters_in_two_spellings(table: pd.DataFrame) -> None:

@@ -104,7 +104,7 @@ def test_interaction_is_tested_within_prompts_if_values_vary():
 def rate_by_taste(shared_pairs=True):
     """Return the votes of three native raters, who always prefer alpha, and three others, who prefer beta."""
     rows = [
-        {"item": n if shared_pairs else f"{rater} {n}", "rater": rater, "winner": "AB"[rater > "c"]}
+        {"item": n if shared_pairs else f"{ord(rater)}-{n}", "rater": rater, "winner": "AB"[rater > "c"]}
         | {"model_a": "alpha", "model_b": "beta", "native": rater <= "c", "genre": ("story", "poem")[n >= 5]}
         | {"country": "at" if rater in "ad" else "it"}
         for n in range(10)

@@ -839,6 +839,20 @@ def test_aggregate_of_raters_is_no_rater(name):
     assert counts(wide) == ("40/0/0", 20)
 
 
+@pytest.mark.parametrize("form", ["{item}_{rater}", "by-{rater}/{item}", "https://x.org/{item}?by={rater}"])
+def test_ids_that_contain_the_rater_are_refused(form):
+    """3 raters of 20 pairs are no 60 pairs."""
+    table = rated("item")
+    table["item"] = [form.format(item=row.item, rater=row.rater.upper()) for row in table.itertuples()]
+    assert "seems to contain the rater" in refusal(table)
+    assert counts(table, columns={"pair_id": "item"})[1] == 60
+
+
+def test_ids_with_a_common_beginning_are_read():
+    table = rated("item").assign(item=[f"story-{number}" for number in range(60)])
+    assert counts(table)[1] == 60
+
+
 def test_criterion_may_have_the_name_true():
     table = items(12, rater="r", fluent="A", coherent="A", true="B")
     assert analysis.read(table, columns={"headings": "criterion"})["criterion"].nunique() == 3

@@ -130,7 +130,7 @@ REFUSED = [
     (["title_rows.csv"], r"line 1 is a title, and the header seems to be line 3"),
     (["title_xlsx.xlsx"], r"sheet row 1 is a title, and the header seems to be sheet row 4"),
     (["multiindex_header.csv"], r"has several header rows \(a MultiIndex\), join them"),
-    (["turns.csv"], r"--set columns\.criterion=turn$"),
+    (["turns.csv"], r"--set columns\.criterion=turn\. Otherwise"),
     (["answers.csv"], r"a second file with the columns item, A and B"),
     (["key.csv"], r"has items but no verdicts|no column has verdicts"),
 ]
