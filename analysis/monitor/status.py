@@ -32,6 +32,7 @@ from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settin
 from guard_eval.store.judging.requests import count_open_questions
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_closed_rounds, read_stopping_rounds
+from guard_eval.store.verdicts import LAST_CHANGE
 from guard_eval.study import Study
 from guard_eval.texts.pair import (
     count_planned_and_missing_pairs,
@@ -278,16 +279,20 @@ def _make_page_step(
     page: Path,
     sources: Iterable[Path],
     *,
+    changed_at: float = 0.0,
     missing: str,
     older: str,
     next_commands: tuple[str, ...],
 ) -> Step:
-    """Return the state of a page, such as the report: complete if it is newer than its sources."""
+    """Return the state of a page, such as the report: complete if it is newer than its sources.
+
+    `changed_at` is the time of another change, in seconds since 1970.
+    """
     if not page.is_file():
         return Step(name, "missing", missing, next_commands)
     # a link's target may be missing, and a reader of the database leaves an empty log
     times = [path.stat().st_mtime for path in sources if path.exists() and path.stat().st_size]
-    if max(times, default=0.0) > page.stat().st_mtime:
+    if max([changed_at, *times]) > page.stat().st_mtime:
         return Step(name, "partial", f"{page}, older than {older}", next_commands)
     return Step(name, "complete", str(page))
 
@@ -368,7 +373,7 @@ def _read_steps_after_texts(
     if rounds:  # the report is about the finished rounds
         is_rated = any(step.state != "missing" for step in rounds)
         missing = 0
-    yield _read_report_step(study, is_rated=is_rated, missing=missing)
+    yield _read_report_step(study, store, is_rated=is_rated, missing=missing)
 
 
 def _make_people_step(study: Study, ratings: Ratings, invited: int) -> Step:
@@ -394,7 +399,7 @@ def _count_missing_verdicts(study: Study, store: Store) -> dict[str, int]:
     return remaining
 
 
-def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
+def _read_report_step(study: Study, store: Store, *, is_rated: bool, missing: int) -> Step:
     """Return the state of the report.
 
     The report waits for missing ratings, because early looks find too many differences.
@@ -405,10 +410,13 @@ def _read_report_step(study: Study, *, is_rated: bool, missing: int) -> Step:
         state: State = "partial" if page.is_file() else "missing"
         return Step("report", state, f"waits for {format_count(missing, 'rating')}")
     report = (study.format_command("report"),) if is_rated else ()
+    with store.begin_read() as db:
+        last_change = LAST_CHANGE(db).scalar()  # a database server has no file here
     return _make_page_step(
         "report",
         page,
         files,
+        changed_at=last_change.timestamp() if last_change else 0.0,
         missing="not written",
         older="the database",
         next_commands=report,

@@ -40,6 +40,14 @@ _RATED_BY = query("""
     SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL ORDER BY id
 """)
 
+LAST_CHANGE = query("""
+    SELECT max(at) AS at FROM (
+        SELECT at FROM verdict
+        UNION ALL
+        SELECT excluded_at AS at FROM rater
+    ) AS change
+""")
+
 _PRESENT_ONCE = query("""
     INSERT INTO presentation (pair_id, rater_id, number, first, handed_out)
     VALUES (:pair, :rater, :number, :first, :now)

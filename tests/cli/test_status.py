@@ -1,6 +1,7 @@
 """`guard-eval status`: every stage of a study, broken ones too, with its raters and the next command."""
 
 import json
+import os
 
 import pytest
 from factories import text_file
@@ -47,6 +48,18 @@ def test_status_shows_each_step_until_the_report(run, study):
     screen = run("status", "small").out
     assert "6 of 6 ratings (100 %): 3 pairs, 2 SIMULATED raters each." in screen
     assert "Agreement, and preference for a side" in screen
+
+
+@pytest.mark.postgres
+def test_report_is_old_if_verdicts_on_a_server_are_newer(run, study, postgres_url):
+    settings = study / "study.toml"
+    settings.write_text(f'database = "{postgres_url}"\n{settings.read_text()}')
+    assert run("generate", "small").code == run("pair", "small").code == 0
+    simulate_verdicts(Study.open(study))
+    assert run("report", "small").code == 0
+    assert parts(run, "small")[0]["report"]["state"] == "complete"
+    os.utime(study / "report" / "index.html", (0, 0))
+    assert parts(run, "small")[0]["report"]["text"].endswith("older than the database")
 
 
 def test_status_counts_missing_texts_of_changed_prompts(run, paired):
