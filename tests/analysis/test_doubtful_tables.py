@@ -829,7 +829,17 @@ def test_unknown_kind_of_raters_can_be_declared_later(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["majority", "consensus", "Gold", "rater_final", "agreed_label", "mean rater", "majority (3)", "gesamt"],
+    [
+        "majority",
+        "consensus",
+        "Gold",
+        "rater_final",
+        "agreed_label",
+        "mean rater",
+        "majority_of_3",
+        "the mean of experts",
+        "gesamt",
+    ],
 )
 def test_aggregate_of_raters_is_no_rater(name):
     table = rated("item").assign(winner="model_a")
