@@ -189,6 +189,8 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
     """
     for name in sorted(_IDS.intersection(table)):
         texts = pd.Series(table[name].cat.categories, dtype=str)
+        if texts.str.fullmatch("0|[1-9][0-9]*").all():  # such numbers have one spelling
+            continue
         rounded = [text for text in texts.tolist() if any(map(_ROUNDED.fullmatch, text.split(", ")))]
         refuse_wrong_rows(
             table.assign(id=table[name]),

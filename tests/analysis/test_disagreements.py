@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from verdicts_by_hand import evidence, joined, table
 
+from analysis.sections.raters import disagreements
 from analysis.sections.raters.disagreements import list_disagreements, make_section
 from analysis.sections.raters.order_and_length import measure_position_effect
 from analysis.verdicts.checks import check_verdicts
@@ -25,6 +26,12 @@ def test_pairs_with_most_disagreement_are_listed_first():
     assert page.answer == "Up to 67\u00a0% disagreement, on coherence"
     assert "csv/disagreements.csv has a row for each pair and criterion" in page.tables[0].note
     assert "p1" in page.tables[0].rows[0]
+
+
+def test_only_the_largest_disagreements_are_listed(monkeypatch):
+    monkeypatch.setattr(disagreements, "MOST_ROWS", 1)
+    rows = list_disagreements(evidence(joined(PEOPLE, JUDGE)))
+    assert [(row.judge, row.pair_id) for row in rows] == [("", "p1"), ("gpt", "p3")]
 
 
 def test_full_agreement_gives_no_section_on_disagreements():

@@ -14,6 +14,8 @@ from guard_eval.reporting.words import find_criterion_title, format_percent, joi
 
 SHOWN = 10
 """The largest number of pairs that the page shows for people, and for each judge."""
+MOST_ROWS = 10_000
+"""The largest number of pairs that the table has for people, and for each judge."""
 PAIR = ["dataset", "pair_id"]
 FIGURES = ["people", "share", "disagreement"]
 
@@ -40,13 +42,17 @@ class DisagreementRow(ComparisonRow):
 
 @declare_plan_keys()
 def list_disagreements(evidence: Evidence) -> list[DisagreementRow]:
-    """Return the pairs on which people disagree with each other or with a judge, the largest first."""
+    """Return the pairs on which people disagree with each other or with a judge, the largest first.
+
+    Only the `MOST_ROWS` largest disagreements of people, and of each judge, are returned.
+    """
     scores = evidence.detailed_verdicts.rater_scores
     is_judge = scores["rater_kind"].isin(PEOPLE_OF)
     people = _measure_disagreements(scores[~is_judge])
     judged = _compare_judges_with_people(scores[is_judge], people)
     pairs = pd.concat([people[people["people"] > 1], judged])
-    pairs = pairs[pairs["disagreement"] > 0]
+    pairs = pairs[pairs["disagreement"] > 0].sort_values("disagreement", ascending=False, kind="stable")
+    pairs = pairs.groupby("judge", sort=False, observed=True).head(MOST_ROWS)
     lines = pairs[[*CELL, *PAIR, *FIGURES]].itertuples(index=False, name=None)
     rows = [
         DisagreementRow(*key, dataset=dataset, pair_id=pair, people=count, share=share, disagreement=value)
@@ -110,7 +116,7 @@ def make_section(evidence: Evidence) -> Section | None:
         csv_name="disagreements",
         caption="Where people disagree most, with each other and with a judge",
         note="By people: how often two of them differ. By a judge: the distance of its share from people's. "
-        "csv/disagreements.csv has a row for each pair and criterion.",
+        f"csv/disagreements.csv has a row for each pair and criterion, at most {MOST_ROWS}.",
         question="On which pairs do raters disagree most?",
         answer=_describe_largest_disagreement,
     )
