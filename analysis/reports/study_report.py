@@ -53,7 +53,7 @@ from guard_eval.texts.pair import count_planned_and_missing_pairs, draw_planned_
 
 EXAMPLES = 3
 """The number of pairs that the report shows side by side."""
-_LARGEST_SCORES = 2**24
+_LARGEST_SCORES = 2**26
 MISSING_CHOICE = (
     f"The settings were chosen by [tuning], but {CHOICE_FILE} is missing: restore it from a backup."
 )
