@@ -228,7 +228,7 @@ def _refuse_ids_with_names_of_raters(table: pd.DataFrame, reading: Reading) -> N
     """Refuse ids that raters would share without their names in them: q1-ann and q1-bob."""
     rows = table[["pair_id", "rater"]].drop_duplicates()
     role = next((role for role in reading.roles if role.role == "pair_id" and role.column), None)
-    if role is None or role.why == "declared" or rows["pair_id"].duplicated().any():
+    if role is None or role.why == "declared" or rows["pair_id"].duplicated(keep=False).mean() > _SHARED:
         return
     rows = rows.astype(str)
     patterns = {
@@ -238,9 +238,9 @@ def _refuse_ids_with_names_of_raters(table: pd.DataFrame, reading: Reading) -> N
     rows["item"] = [patterns[rater].sub("", pair, count=1) for pair, rater in rows.itertuples(index=False)]
     is_shared = rows["item"].duplicated(keep=False)
     if is_shared.mean() > _SHARED and not rows.duplicated(["item", "rater"]).any():
-        pair, rater, _ = rows[is_shared].iloc[0]
+        pair, rater, _ = rows[is_shared & (rows["item"] != rows["pair_id"])].iloc[0]
         raise StudyError(
-            f"{role.column} {pair!r} seems to contain the rater {rater!r}, so no two raters would share a "
+            f"{role.column} {pair!r} seems to contain the rater {rater!r}, so that few raters share a "
             "pair. If so, write the same id for all raters. If not, write "
             f"{format_set_options(f'columns.pair_id={role.column}')}"
         )

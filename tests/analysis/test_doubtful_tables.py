@@ -856,6 +856,8 @@ def test_ids_that_contain_the_rater_are_refused(form):
     table["item"] = [form.format(item=row.item, rater=row.rater.upper()) for row in table.itertuples()]
     assert "seems to contain the rater" in refusal(table)
     assert counts(table, columns={"pair_id": "item"})[1] == 60
+    table.loc[::20, "item"] = "0"  # one pair has the same id for all
+    assert "seems to contain the rater 'r0'" in refusal(table)
 
 
 def test_ids_with_a_common_beginning_are_read():
