@@ -29,7 +29,7 @@ from guard_eval.reporting.words import (
 )
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, manage, pairs, raters, settings
-from guard_eval.store.judging.requests import count_open_questions
+from guard_eval.store.judging.requests import count_open_questions, read_question_failures
 from guard_eval.store.showings import slots
 from guard_eval.store.showings.rounds import count_closed_rounds, read_stopping_rounds
 from guard_eval.store.verdicts import LAST_CHANGE
@@ -356,9 +356,13 @@ def _read_steps_after_texts(
     yield _make_people_step(study, ratings, invited)
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_missing_verdicts(study, store)
+    with store.begin_read() as db:
+        failed = Counter(judge for judge, _, _ in read_question_failures(db))
     if any(remaining.values()):
         text = ", ".join(
-            f"{name}: {format_count(count, 'verdict')} missing" for name, count in remaining.items()
+            f"{name}: {format_count(count, 'verdict')} missing"
+            + (f", {failed[name]:,} after a failure" if failed[name] else "")
+            for name, count in remaining.items()
         )
         yield Step("judges", "partial", text, (study.format_command("judge", "--dry-run"),))
     elif remaining:
@@ -366,7 +370,8 @@ def _read_steps_after_texts(
     # No new rater gets a pair that too many raters skipped. A judge that was never asked is optional.
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing_ratings - closed if invited or ratings.counted else 0
-    of_judges = sum(count for name, count in remaining.items() if rated.get(name))
+    # The report counts verdicts that a judge could not give, and waits for the others.
+    of_judges = sum(max(0, count - failed[name]) for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
     is_rated = bool(ratings.counted or models)

@@ -240,7 +240,9 @@ def test_failing_pairs_do_not_stop_other_pairs(*, judge_command, study, server, 
     assert ran.code == 3, ran
     assert "failed: one: 14 × too_long" in ran.out
     assert "14 × HTTP 400: request" in ran.out  # reasons that differ in numbers alone are one
-    assert "one: 14 verdicts missing" in guard_eval("status", "s").out  # refused pairs are not asked again
+    state = guard_eval("status", "s").out
+    assert "one: 14 verdicts missing, 14 after a failure" in state
+    assert "waits for" not in state  # no rating is to come
     study(judge, map(pair, range(24, 40)))  # more come while the others cannot be judged
     server.asks.clear()
     ran = judge_command("--yes")
