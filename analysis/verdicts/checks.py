@@ -198,13 +198,15 @@ def _refuse_ids_in_two_spellings(table: pd.DataFrame) -> None:
             "{name} is {id!r} on {where}, a number that a spreadsheet has rounded; export the ids as text",
             name=name,
         )
-        rows = table[[name, "rater"]].dropna().drop_duplicates()
         numbers = texts.str.replace(_NUMBER, r"\1", regex=True)
         plain = texts.str.casefold().str.replace(r"\.[a-z]\w{0,4}$|[\W_]", "", regex=True)
         if plain.str.isdecimal().any():
             plain = plain.str.replace(r"^[a-z]+(?=\d+$)", "", regex=True)
         for forms, fewest, share in ((numbers, 1, 0), (plain, _FEWEST_ALIKE, _SHARED)):
             alike = texts[forms.duplicated(keep=False)]
+            if alike.empty:
+                continue
+            rows = table[[name, "rater"]].dropna().drop_duplicates()
             raters = rows[rows[name].isin(alike)].groupby(name, observed=True)["rater"].agg(set)
             couples: list[tuple[str, str]] = []
             for group in alike[alike.isin(raters.index)].groupby(forms).agg(list):

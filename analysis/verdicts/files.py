@@ -46,7 +46,7 @@ from analysis.verdicts.table import (
 from analysis.verdicts.words import find_word_meaning, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import simplify_heading
-from guard_eval.files.rows import LINE, OBJECT, flatten_objects, open_row_file, unpack_cell
+from guard_eval.files.rows import LINE, OBJECT, NumberedRows, flatten_objects, open_row_file, unpack_cell
 from guard_eval.records import TIE, make_content_id
 from guard_eval.reporting.escaping import unescape_csv
 
@@ -62,10 +62,12 @@ NESTED = "nested"
 """The key in a table's `attrs` that lists each column with lists or objects, and where the first one is."""
 
 _HALF = re.compile("[\ud800-\udfff]")
-_BATCH_ROWS = 1000
-"""The number of rows of which all cells of a column are read together, which is fast."""
+_BATCH_ROWS = 256
+"""The number of rows that are read together. Garbage is collected while more rows are read, which is slow."""
 
 Record = Mapping[str, object]
+Batch = tuple[Sequence[int], Sequence[str], Iterable[Sequence[object]]]
+"""The numbers of some rows, the headings of their columns, and the cells of each column."""
 ItemRecords = Mapping[str, Mapping[str, object]]
 """The records of a file of items, by their ids."""
 LEFT_OUT = "left out"
@@ -118,18 +120,20 @@ _NOT_PRESSED = {"False", "None", "", "false", "0"}
 class _CodedColumn:
     """A column while the rows of a file are read: each different text is stored once and has a code.
 
-    Args:
-        size: The number of earlier rows, which lack the column.
-
     Attributes:
         codes: The code of each text. A new text gets the next code.
         cells: The codes of the rows.
     """
 
-    def __init__(self, *, size: int) -> None:
+    def __init__(self) -> None:
         self.codes: defaultdict[str, int] = defaultdict()
         self.codes.default_factory = self.codes.__len__
-        self.cells = [self.codes[""]] * size if size else []
+        self.cells: list[int] = []
+
+    def fill_cells(self, size: int) -> None:
+        """Add empty cells for rows that lack the column, until there are `size` cells."""
+        if count := size - len(self.cells):
+            self.cells += [self.codes[""]] * count
 
     def add_cells(self, values: Sequence[Any]) -> int | None:
         """Add the cells of the next rows. Return the index of the first list or object, if there is one."""
@@ -187,16 +191,18 @@ class VerdictFile:
 
     def read_table(self) -> pd.DataFrame:
         """Return the file's records as a table (`build_table`)."""
-        records: Iterable[tuple[int, Record]] = self.records
         packed = [name for name, value in self.first.items() if unpack_cell(value, OBJECT) is not value]
         headings = self.rows.headings or ()
         if packed or not headings:
             records = (
                 (number, flatten_objects(answer))
-                for number, record in records
+                for number, record in self.records
                 for answer in _split_answers(number, _open_objects(record, packed))
             )
-        frame = self.build_table(records, [name for name in headings if name not in packed])
+            batches = _batch_records(records)
+        else:
+            batches = self._batch_rows(headings)
+        frame = self.build_table(batches, [name for name in headings if name not in packed])
         if self.rows.unit != LINE or not headings:
             return frame
         # An export writes an apostrophe, so that spreadsheets read no formula.
@@ -207,36 +213,44 @@ class VerdictFile:
             **{name: frame[name].cat.rename_categories(texts) for name, texts in plain.items()}
         )
 
-    def build_table(self, rows: Iterable[tuple[int, Record]], headings: Iterable[str] = ()) -> pd.DataFrame:
-        """Build a table of categoricals from numbered rows.
+    def _batch_rows(self, headings: Sequence[str]) -> Iterator[Batch]:
+        """Yield the rows of a table in batches, without a dictionary for each row."""
+        start = [(number, [*record.values()]) for number, record in islice(self.records, 1)]
+        for batch in _split_into_batches(chain(start, self.rows.rows)):
+            numbers, rows = zip(*batch, strict=True)
+            yield numbers, headings, zip(*rows, strict=True)
+
+    def build_table(self, batches: Iterable[Batch], headings: Iterable[str] = ()) -> pd.DataFrame:
+        """Build a table of categoricals from batches of rows.
 
         Args:
-            rows: The cells of a verdict by column.
+            batches: The rows, of which each has a verdict.
             headings: Columns that the table has even if no row has them.
 
         Raises:
-            StudyError: There are no rows or too many rows, or a text has a lone surrogate.
+            StudyError: There are no rows, or too many rows or columns, or a text has a lone surrogate.
         """
         numbers: list[int] = []
-        columns = {name: _CodedColumn(size=0) for name in headings}
+        columns = {name: _CodedColumn() for name in headings}
         nested: dict[str, str] = {}
-        remaining = iter(rows)
-        while batch := list(islice(remaining, _BATCH_ROWS)):
-            for name in dict.fromkeys(chain.from_iterable(row for _, row in batch)):
-                if name not in columns:
-                    columns[name] = _CodedColumn(size=len(numbers))
+        for added, names, cells in batches:
+            columns |= {name: _CodedColumn() for name in names if name not in columns}
             if len(columns) > MAX_COLUMNS:
                 raise StudyError(
                     f"{self.path} has more than {MAX_COLUMNS:,} columns; remove columns that are not needed"
                 )
-            for name, column in columns.items():
-                values = [row.get(name) for _, row in batch]
-                nested_index = column.add_cells(values)
+            for name, values in zip(names, cells, strict=True):
+                columns[name].fill_cells(len(numbers))
+                nested_index = columns[name].add_cells(values)
                 if nested_index is not None:
-                    nested.setdefault(name, self.describe_record_place(batch[nested_index][0]))
-            numbers += [number for number, _ in batch]
+                    nested.setdefault(name, self.describe_record_place(added[nested_index]))
+            numbers += added
+            if len(numbers) > MAX_ROWS:
+                raise StudyError(f"{self.path} has more than {MAX_ROWS:,} rows; split it, or take a sample")
         if not numbers:
             raise StudyError(f"{self.path} has no verdicts")
+        for column in columns.values():
+            column.fill_cells(len(numbers))
         self._refuse_half_characters(columns, numbers)
         frame = pd.DataFrame(
             {name: column.make_texts() for name, column in columns.items()},
@@ -255,6 +269,20 @@ class VerdictFile:
                         f"{where}: {name!a} has half a character (a lone surrogate) in {text!a}; correct the "
                         "text"
                     )
+
+
+def _split_into_batches(rows: NumberedRows) -> Iterator[list[tuple[int, Any]]]:
+    remaining = iter(rows)
+    while batch := list(islice(remaining, _BATCH_ROWS)):
+        yield batch
+
+
+def _batch_records(records: Iterable[tuple[int, Record]]) -> Iterator[Batch]:
+    """Yield numbered records in batches. A column that a record lacks has None there."""
+    for batch in _split_into_batches(records):
+        names = list(dict.fromkeys(chain.from_iterable(record for _, record in batch)))
+        numbers = [number for number, _ in batch]
+        yield numbers, names, ([record.get(name) for _, record in batch] for name in names)
 
 
 def _open_objects(record: Record, packed: Iterable[str]) -> Record:
@@ -315,7 +343,7 @@ def read_program_file(file: VerdictFile, name: str, items: pd.DataFrame | None) 
             for row in READERS[name](record, file.describe_record_place(number), records):
                 yield number, {LEFT_OUT: row} if isinstance(row, str) else row
 
-    frame = file.build_table(rows())
+    frame = file.build_table(_batch_records(rows()))
     if _CONTENT in frame:
         judged = frame[frame["verdict"].notna()]
         # Tasks with the same data are one item, imported for several annotators.
