@@ -313,7 +313,7 @@ def _make_share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultB
         if has_many_raters:
             label.append(name_raters(row))
         if has_many_sizes:
-            label.append(f"n = {row.units}")
+            label.append(f"n = {row.units:,}")
         lines.append(
             AnswerLine(
                 about=" · ".join([f"{row.method_a} against {row.method_b}", *label]),

@@ -34,6 +34,7 @@ from guard_eval.records import JsonObject
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, escape_invisible_characters
 from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import separate_thousands
 from guard_eval.results import Result
 
 LOG_SECONDS = 60.0
@@ -220,7 +221,10 @@ def _print_table(console: Console, table: Table) -> None:
     """
     columns = [escape_invisible_characters(column) for column in table.columns]
     rows = [
-        [escape_invisible_characters(NOTHING if cell is None else str(cell)) for cell in row]
+        [
+            escape_invisible_characters(NOTHING if cell is None else str(separate_thousands(cell)))
+            for cell in row
+        ]
         for row in table.rows
     ]
     if table.caption:

@@ -29,6 +29,8 @@ _ESCAPES = {".html": escape_html, ".md": escape_markdown, ".tex": escape_latex, 
 def render(module: str, name: str, /, **values: object) -> str:
     """Fill a template with values. Each value is escaped for the format unless it is `Escaped`.
 
+    A whole number gets commas between its thousands. A seed is printed as a string.
+
     Args:
         module: The `__file__` of a module. The folder `templates` beside it has the template.
         name: The name of the document, such as `page.html` for the template `page.html.j2`, which may extend
@@ -62,7 +64,7 @@ def _make_jinja_environment(folder: Path, ending: str) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, _OWN]),
         autoescape=False,  # noqa: S701  `finalize` escapes, for the formats Jinja does not know too
-        finalize=_ESCAPES[ending],
+        finalize=lambda value: _ESCAPES[ending](words.separate_thousands(value)),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -134,13 +134,22 @@ def format_p_in_sentence(value: float | None) -> str:
     return f"p\u00a0{text}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
 
 
+def separate_thousands(value: object) -> object:
+    """Return a whole number with commas between the thousands, or any other value unchanged.
+
+    >>> separate_thousands(1000000), separate_thousands("007")
+    ('1,000,000', '007')
+    """
+    return f"{value:,}" if type(value) is int else value
+
+
 def count_in_words(count: int, word: str) -> str:
     """Return a count and a word, with an s if the count is not one.
 
-    >>> count_in_words(1, "rater") == "1\u00a0rater", count_in_words(4, "rater") == "4\u00a0raters"
+    >>> count_in_words(1, "rater") == "1\u00a0rater", count_in_words(4000, "rater") == "4,000\u00a0raters"
     (True, True)
     """
-    return f"{count}\u00a0{word}{'' if count == 1 else 's'}"
+    return f"{count:,}\u00a0{word}{'' if count == 1 else 's'}"
 
 
 def join_with_and(parts: Iterable[str]) -> str:

@@ -28,6 +28,14 @@ def test_second_text_column_is_aligned_left():
     assert r"\begin{tabular}{lrl}" in render_table(TABLE, ".tex")
 
 
+@pytest.mark.parametrize("ending", [".html", ".md", ".tex"])
+def test_whole_numbers_of_a_table_have_commas(ending):
+    table = Table(columns=("a", "b"), rows=(("12345", 1234567),), caption="c")
+    text = render_table(table, ending)
+    assert "1,234,567" in text
+    assert "12345" in text  # a name stays as it is
+
+
 def test_table_caption_may_be_a_heading():
     assert render_table(TABLE, ".html", heading=True).startswith('<h2 dir="auto">c &amp; d</h2>')
     assert render_table(TABLE, ".md", heading=True).startswith("## c & d\n\n".replace("&", r"\&"))
@@ -50,8 +58,8 @@ def test_line_breaks_in_values_do_not_split_sentences(tmp_path):
     (tmp_path / "templates" / "own.txt.j2").write_text(
         "{% if n %}\n{{ n }} {{ value }}\n{% endif %}\n\n{{ count_in_words(n, 'pair') }}\n"
     )
-    lines = render_lines(f"{tmp_path}/module.py", "own.txt", n=2, value="a\n<b>\u2028{{ 7*7 }}")
-    assert lines == ("2 a <b> {{ 7*7 }}", "2\u00a0pairs")
+    lines = render_lines(f"{tmp_path}/module.py", "own.txt", n=2000, value="a\n<b>\u2028{{ 7*7 }}")
+    assert lines == ("2,000 a <b> {{ 7*7 }}", "2,000\u00a0pairs")
 
 
 @given(st.text(st.sampled_from("a|\\\n\r\x00\ud800*[<$ ")))

@@ -379,5 +379,5 @@ def _describe_ranking_basis(row: RankingRow) -> str:
     """Describe a ranking: its comparisons and units, the p-value for any difference, and its note."""
     p = row.p_any_difference_adjusted
     difference = "no test" if p is None else format_p_in_sentence(p)
-    basis = f"{row.comparisons} comparisons of {count_in_words(row.units, row.unit)}"
+    basis = f"{row.comparisons:,} comparisons of {count_in_words(row.units, row.unit)}"
     return f"{basis}; any difference: {difference}. {capitalise(row.note)}".strip()
