@@ -304,7 +304,8 @@ class TextTable:
 
 def _format_id(value: object) -> str:
     """Return an id as text. pandas writes 7 as 7.0 if another cell of the column is empty."""
-    return re.sub(r"^(-?\d+)\.0$", r"\1", str(value))
+    text = str(value)
+    return re.sub(r"^(-?\d+)\.0$", r"\1", text) if text.endswith(".0") else text
 
 
 def _find_columns_of_ids(prompts: Collection[Prompt]) -> list[tuple[str, dict[str, str]]]:
