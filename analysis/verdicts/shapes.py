@@ -183,7 +183,11 @@ def _refuse_scores_as_verdicts(table: Table) -> None:
         couples = [(heading, name) for name in table.columns_without_role if is_score]
     else:
         names = table.columns_without_role
-        names = [name for name in names if all(map(NUMBER.fullmatch, table.list_values(name)))]
+        names = [
+            name
+            for name in names
+            if all(map(NUMBER.fullmatch, table.list_values(name))) and not _RATER.fullmatch(name)
+        ]
         couples = [both for both in combinations(names, 2) if not all(map(table.is_boolean, both))]
     for first, second in couples:
         if differ_only_in_side(first, second):
@@ -431,7 +435,7 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         StudyError: The meaning of a heading is not clear.
     """
     if not names:
-        raise StudyError(_explain_missing_verdict_columns(table))
+        raise StudyError(explain_missing_verdict_columns(table))
     raters = find_rater_columns_of_slots(table, names)
     split = {} if raters else _split_headings_into_roles(table, names)
     if taken := [name for name in ("verdict", *split) if name in table]:
@@ -465,9 +469,9 @@ def melt_wide_table(table: Table, names: Sequence[str]) -> None:
         table.use_columns("rater_kind", names, "headings that name a model or people", rater_kind=kinds)
 
 
-def _explain_missing_verdict_columns(table: Table) -> str:
+def explain_missing_verdict_columns(table: Table) -> str:
     """Write a message that explains how to declare the words of a wide table without known words."""
-    words = offer_word_settings(_list_unknown_words(table) or ["WORD"])
+    words = offer_word_settings(list_unknown_words(table) or ["WORD"])
     message = f"no column has verdicts under its heading. Declare what the words mean: {words}"
     if table.has_methods or table.items is not None:
         return message
@@ -559,13 +563,14 @@ def _find_kind_in_heading(heading: str) -> str | None:
     return "model" if is_model_name(heading) and simplify_heading(heading) != "judge" else None
 
 
-def _list_unknown_words(table: Table) -> list[str]:
-    """Return the few unknown words in columns that also have words for sides, such as a second header row."""
+def list_unknown_words(table: Table) -> list[str]:
+    """Return the few unknown words in columns of raters, or beside words for sides (a second header row)."""
     unknown: dict[str, None] = {}
     for name in table.columns_without_role:
         texts = list(filterfalse(means_no_verdict, table.list_values(name)))
         others = [text for text in texts if not find_word_meaning(text) and text not in table.declared_words]
-        if len(others) < len(texts) and len(others) <= MAX_OUTCOMES:
+        are_codes = _RATER.fullmatch(name) and len(others) <= MAX_WORDS
+        if are_codes or (len(others) < len(texts) and len(others) <= MAX_OUTCOMES):
             unknown |= dict.fromkeys(others)
     return list(unknown)
 

@@ -171,7 +171,15 @@ def _read_words(table: Table) -> pd.DataFrame:
     words["is_declared"] = verdict.isin(table.declared_words)
     words["is_name"] = ((verdict == a) | (verdict == b)) & ~words["is_declared"]
     words["kind"] = words["meaning"].mask(words["is_name"] | (verdict == TIE), "")
-    words["is_sided"] = words["kind"].isin(["letter", "place"])
+    # With the column model_a, the word "Model A" may be what raters saw.
+    headings = [table.get_heading(name) for name in METHODS]
+    seen = [
+        word
+        for word in meanings
+        if word not in headings and simplify_heading(word) in map(simplify_heading, headings)
+    ]
+    is_seen = (words["kind"] == "column") & verdict.isin(seen)
+    words["is_sided"] = words["kind"].isin(["letter", "place"]) | is_seen
     return words
 
 

@@ -26,8 +26,10 @@ from analysis.verdicts.methods import (
 from analysis.verdicts.reading import READING, UNKNOWN_RATERS, Role, get_reading, join_readings
 from analysis.verdicts.shapes import (
     MAX_OUTCOMES,
+    explain_missing_verdict_columns,
     find_rater_columns_of_slots,
     find_verdicts,
+    list_unknown_words,
     melt_wide_table,
 )
 from analysis.verdicts.sides import is_heading_about_sides, replace_words_by_winners
@@ -63,6 +65,7 @@ WORDS = "words"
 _KINDS = ("pair_id", "rater", "criterion")
 _INDEX = {"", "unnamed0", "rownames"}
 _EXCLUSION = re.compile(HEADINGS["exclusion_words"], re.IGNORECASE)
+_BAD_ROW = re.compile(f"{HEADINGS['bad_rows']}|{HEADINGS['exclusion_words']}", re.IGNORECASE)
 _CHECK = re.compile(
     r"(practi[cs]e|tutorial|training|warm[\W_]*up|catch|honeypot|gold|golden|((attention|quality|manipulation|sanity)"
     r"[\W_]*)?check)([\W_]*(trial|question|item|pair))?[\W_]*\d*",
@@ -360,13 +363,15 @@ def _find_exclusion_words(table: Table, name: str) -> list[str]:
     """Return the cells of a column that may mean that a row does not count: yes, a reason, or failed."""
     texts = table.list_values(name)
     heading = simplify_heading(get_last_part(name))
+    is_about_rows = re.fullmatch(HEADINGS["may_leave_out"], heading) is not None
     if table.is_boolean(name):
         marks = [text for text in texts if name_yes_or_no(text) == "yes"]
         says_both = 0 < len(marks) < len(texts) or not table.is_filled(name)
-        return marks if says_both and re.fullmatch(HEADINGS["may_leave_out"], heading) else []
+        return marks if says_both and is_about_rows else []
     if re.fullmatch(HEADINGS["reasons_to_leave_out"], heading):
         return [] if table.is_filled(name) else list(filter(_is_reason, texts))
-    words = [text for text in texts if _EXCLUSION.fullmatch(text.strip())]
+    pattern = _BAD_ROW if is_about_rows else _EXCLUSION
+    words = [text for text in texts if pattern.fullmatch(text.strip())]
     others = [text for text in texts if text not in words]
     are_verdicts = any(map(find_word_meaning, others)) or set(others) & set(table.list_values(*METHODS))
     is_constant = not others and table.is_filled(name)
@@ -382,11 +387,16 @@ def _refuse_names_of_checks(table: Table) -> None:
     """Refuse a pair or a criterion among others that is called practice, attention check or the like."""
     for role in table.list_existing("pair_id", "criterion"):
         texts = table.list_values(role)
-        checks = [text for text in texts if _CHECK.fullmatch(text.split(":")[0].strip())]
+        checks = [
+            text
+            for text in texts
+            if _CHECK.fullmatch(text.split(":")[0].strip())
+            or (role == "pair_id" and is_name_of_aggregate(text) and not re.search(r"\d", text))
+        ]
         if checks and len(checks) < len(texts) and EXCLUDED not in table.declared_columns:
             raise StudyError(
-                f"{join_first_parts(map(repr, checks), 3)} may be for practice, or check the rater. If "
-                "so, remove the rows. If they count, write --set columns.excluded="
+                f"{join_first_parts(map(repr, checks), 3)} may be for practice, check the rater, or "
+                "sum up other rows. If so, remove the rows. If they count, write --set columns.excluded="
             )
 
 
@@ -525,6 +535,8 @@ def _refuse_incomplete_table(table: Table, *, is_program: bool) -> None:
                 f"no column has verdicts under a common heading. If one does, write {offers}"
                 f"{heads if len(sided) > 1 else ''}"
             )
+        if list_unknown_words(table):
+            raise StudyError(explain_missing_verdict_columns(table))
         raise StudyError(
             "no column has verdicts. Say which one does, and what its words mean: --set "
             f"columns.verdict=HEADING {offer_word_settings(['WORD'])}"

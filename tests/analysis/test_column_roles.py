@@ -323,12 +323,33 @@ def test_key_may_have_columns_about_the_texts(tmp_path, name):
 
 
 @pytest.mark.parametrize("role", ["item", "aspect"])
-@pytest.mark.parametrize("name", ["practice_1", "attention check", "catch-1", "warmup1", "gold_3", "Check 2"])
+@pytest.mark.parametrize(
+    "name", ["practice_1", "attention check", "catch-1", "warmup1", "gold_3", "Check 2", "check"]
+)
 def test_item_or_criterion_called_a_check_is_asked_about(role, name):
     table = judged(raters="u", aspect=lambda *_: "wit").astype({"item": str})
     table.loc[3, role] = name
-    assert f"{name!r} may be for practice, or check the rater" in refusal(table)
+    assert f"{name!r} may be for practice, check the rater, or sum up" in refusal(table)
     assert len(analysis.read(table, columns={"excluded": ""})) == 12
+
+
+@pytest.mark.parametrize("name", ["Total", "Summe", "Grand total", "average", "Gesamt:"])
+def test_item_called_a_sum_is_asked_about(name):
+    table = judged(raters="u").astype({"item": str})
+    table.loc[3, "item"] = name
+    assert f"{name!r} may be for practice, check the rater, or sum up other rows" in refusal(table)
+    assert len(analysis.read(table, columns={"excluded": ""})) == 12
+
+
+@pytest.mark.parametrize("columns", [{}, {"headings": "rater"}])
+def test_codes_of_raters_in_columns_are_asked_for(columns):
+    """Annotators 1 and 2 prefer alpha, annotator 3 says that both are equal."""
+    table = items(10, annotator1=1, annotator2=1, annotator3=0, note="x")
+    message = refusal(table, columns=columns)
+    assert """--set 'verdicts."0"=SIDE' --set 'verdicts."1"=SIDE'""" in message
+    verdicts = analysis.read(table, verdicts={"0": "tie", "1": "a"}, columns=columns)
+    assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 20, "tie": 10}
+    assert verdicts["rater"].nunique() == 3
 
 
 def test_key_that_lacks_an_item_names_this_item(tmp_path):

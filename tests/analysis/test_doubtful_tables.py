@@ -712,6 +712,8 @@ def test_unknown_words_for_yes_and_no_are_asked_about(name, cells):
         ("Status", "NOT_SUBMITTED", "SUBMITTED"),
         ("participant", "incomplete", "complete"),
         ("exclude_reason", "failed", ""),
+        ("qf", "bad", "good"),
+        ("Quality_Flag", "poor", "ok"),
         ("exclusion", "too fast", ""),
         ("duplicate_of", "r1", ""),
         ("deleted_at", "2025-01-01", ""),
@@ -891,6 +893,17 @@ def test_column_that_may_name_method_a_is_refused(name, cells):
     """The winners equal the cells of A_is if letters are read as columns, so equality proves nothing."""
     table = items(12, rater="r", choice=("A", "B"), **{name: cells})
     assert f"the column '{name}' may say that sides changed" in refusal(table)
+
+
+@pytest.mark.parametrize("cells", [("12", "21"), ("alpha-beta", "beta-alpha"), ("AB", "BA"), ("A,B", "B,A")])
+def test_words_on_screens_are_no_headings_beside_an_order(cells):
+    """Raters saw "Model A" on the left, and the column `order` says that the left text changed."""
+    table = items(12, rater="r", choice=("Model A", "Model B"), order=cells)
+    assert "the column 'order' may say that sides changed" in refusal(table)
+    assert counts(table.drop(columns="order")) == ("6/0/6", 12)
+    assert counts(table.assign(choice=["model_a", "model_b"] * 6)) == ("6/0/6", 12)
+    meanings = {"Model A": "a", "Model B": "b"}
+    assert counts(table, verdicts=meanings) == ("6/0/6", 12)
 
 
 @pytest.mark.parametrize(
