@@ -26,7 +26,7 @@ from analysis.reports.study_report import (
     record_seen_results,
 )
 from analysis.sections.raters.excluded import describe_shares_with_excluded_raters
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, format_count
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.lookalike import find_names_in_text, hide_names_in_text, split_into_simple_words
@@ -150,7 +150,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         folder=folder,
         verdicts=len(verdicts),
         lines=(
-            f"{folder}: {len(verdicts)} verdicts on {len(texts)} pairs",
+            f"{folder}: {format_count(len(verdicts), 'verdict')} on {format_count(len(texts), 'pair')}",
             f"Read {folder / 'README.md'}, then upload the folder.",
         ),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, format_count
 from guard_eval.records import record
 from guard_eval.reporting.escaping import Cell, make_csv
 from guard_eval.reporting.writing import check_replaceable, resolve_write_target, write_atomically
@@ -74,7 +74,9 @@ def write_table(
     text = make_csv([[*names, *columns], *cells])
     write_atomically(path, text.encode(), make_folder=True, private=True)
     following = (study.format_command("status"),) if table == "verdicts" else ()
-    return ExportResult(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
+    return ExportResult(
+        lines=(f"{path}: {format_count(len(rows), 'row')}",), next=following, path=path, rows=len(rows)
+    )
 
 
 def _format_cell(value: Cell | datetime) -> Cell:
