@@ -183,10 +183,14 @@ class TextTable:
         values = {key: [_format_id(row.get(key)) for row in rows] for key in rows[0]}
         columns_of_ids = _find_columns_of_ids(prompts)
         vocabulary = set(chain.from_iterable(ids for _, ids in columns_of_ids))
-        for key, cells in values.items():
-            are_known = 2 * sum(map(vocabulary.__contains__, cells)) >= len(cells)
-            may_be_ids = are_known or simplify_heading(key).endswith("id")
-            if may_be_ids and (prompt_ids := self._find_prompt_ids(key, cells, columns_of_ids)):
+        with_ids = [
+            key for key, cells in values.items() if 2 * sum(map(vocabulary.__contains__, cells)) >= len(cells)
+        ]
+        # A batch of OpenAI has an id of its own beside the custom_id.
+        called_id = [key for key in values if simplify_heading(key).endswith("id")]
+        for key in dict.fromkeys([*with_ids, *called_id]):
+            cells = values[key]
+            if prompt_ids := self._find_prompt_ids(key, cells, columns_of_ids):
                 records = [
                     replace(record, row={**record.row, "prompt_id": prompt_ids.get(cell, cell)})
                     for record, cell in zip(self.records, cells, strict=True)

@@ -262,6 +262,15 @@ def test_answers_of_servers_find_their_prompts(read_texts, make):
     assert read_texts(*files, "--prompts", "requests.jsonl") == EXPECTED
 
 
+def test_ids_of_a_batch_belong_to_prompts_and_not_to_answers(read_texts):
+    """Both files have an `id`, and the prompts' ids are in the batch's `custom_id`."""
+    prompts = [{"id": f"q-{n}", "prompt": question} for n, question in enumerate(QUESTIONS)]
+    files = write_both(lambda n, _, text: WITHOUT_PROMPTS["OpenAI's batches"](f"q-{n}", text))
+    for file in files:
+        write(file, read_json_lines(Path(file))[::-1])
+    assert read_texts(*files, "--prompts", write("p.jsonl", prompts)) == EXPECTED
+
+
 @pytest.mark.parametrize("make", [lambda words: words, lambda words: {"content": words}])
 def test_question_with_one_turn_is_a_prompt(read_texts, refuse, make):
     """FastChat's questions, and its answers in another order. MT-Bench has two turns, and one is chosen."""
