@@ -43,7 +43,10 @@ LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
 Couple = tuple[str, str]
-SYSTEMS = "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm)"
+SYSTEMS = (
+    "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm"
+    "|modell|verfahren|methode|mod[eè]le|syst[eè]me|m[eé]thode|modelo|sistema|m[eé]todo|模型|系统|方法)"
+)
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
 """A regular expression of nouns in headings that mean a text. `SYSTEMS` has the nouns that mean a system."""
 _COUPLE = (

@@ -45,7 +45,8 @@ from guard_eval.reporting.words import join_first_parts, join_with_and
 
 _ABOUT_SIDES = re.compile(
     r".*(order|position|place|first|second|left|right|side|pos|swap|flip|revers|switch|random|shuffl|presented"
-    r"|displayed|shown|invert|mirror|permut|counterbal|arrang|mapping).*"
+    r"|displayed|shown|invert|mirror|permut|counterbal|arrang|mapping|reihenfolge|seite|links|rechts|tausch"
+    r"|ordre|orden|lado|c[oô]t[eé]|gauche|droite|izquierd|derech|顺序|位置|交换|左|右).*"
 )
 """Headings of columns that may give the side of a text. Headings with a word of `no_sides` are excluded."""
 _SHOWN = "shown|presented|displayed|seen"

@@ -17,11 +17,14 @@ Kind = Literal["", "tie", "letter", "place", "column", "declared"]
 """What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
 Empty for a possible method."""
 
-_SYSTEMS = "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot"
+_SYSTEMS = (
+    "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot"
+    "|modell|verfahren|methode|mod[eè]le|syst[eè]me|m[eé]thode|modelo|sistema|m[eé]todo|模型|系统|方法"
+)
 _TEXTS = (
     "response|text|option|answer|output|assistant|side|continuation|story|summary|translation|candidate"
     "|version|completion|generation|choice|passage|essay|reply|sample|item|one|image|picture|photo|clip|audio"
-    "|video|voice|recording"
+    "|video|voice|recording|antwort|fassung|r[eé]ponse|texte|respuesta|texto|opci[oó]n|回答|答案"
 )
 _STRONG = "much|far|significantly|strongly|clearly|definitely|considerably|substantially|way|very much|a lot"
 _WEAK = "slightly|a little|a bit|little|bit|somewhat|marginally|barely|weakly|mildly|moderately"
@@ -30,11 +33,11 @@ _SIGN = re.compile(r"([a-z ]*?)([ab12]) ?(=+|>+|<+) ?\1([ab12])")
 _PREFERENCE = re.compile(
     rf"(i )?({_DEGREE.format(1)} )?(prefer(s|red|ring)? )?(the )?((?P<noun>{_SYSTEMS}|{_TEXTS}) ?)?"
     rf"(?P<side>a|b|0|1|2|left|right|first|second)( (?P<after>{_SYSTEMS}|{_TEXTS}))?"
-    rf"( is| was)?( {_DEGREE.format(2)})?"
-    r"( (the )?(better|preferred|best|wins?|won|winner|stronger|favou?red))?"
+    rf"( is| was| ist| war| est| es)?( {_DEGREE.format(2)})?"
+    r"( (the )?(better|preferred|best|wins?|won|winner|stronger|favou?red|besser|meilleure?|mejor|更好))?"
     rf"( {_DEGREE.format(3)})?( than .*)?"
 )
-_SAME = "same|equal(ly)?|similar|comparable|equivalent|identical"
+_SAME = "same|equal(ly)?|similar|comparable|equivalent|identical|gleich( gut)?|ebenbürtig|igual(es)?|pareils?"
 _TIE = re.compile(
     rf"(it is |its |it's )?(a )?(tie|tied|ties|draws?|both|neither|neutral|no winner"
     rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
@@ -42,7 +45,8 @@ _TIE = re.compile(
     rf"|(they |both )(are |were )(the )?({_SAME})|="
     r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine|acceptable)"
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
-    r"|undecided|unentschieden|[eé]galit[eé]|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
+    r"|undecided|unentschieden|[eé]galit[eé]|empate|平局|平手|一样好?"
+    r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-[ar]|grok|llm|phi-?\d"

@@ -1141,7 +1141,7 @@ def test_author_of_a_rated_text_is_no_verdict(name, score):
     assert f"{name} may name the author of one text in each row" in refusal(pd.DataFrame(rows))
 
 
-@pytest.mark.parametrize("names", [("模型A", "模型B"), ("home", "away"), ("النموذج أ", "النموذج ب")])
+@pytest.mark.parametrize("names", [("モデルA", "モデルB"), ("home", "away"), ("النموذج أ", "النموذج ب")])
 @pytest.mark.parametrize("is_changing", [False, True])
 def test_columns_of_methods_are_found_by_their_cells(names, is_changing):
     """As words, alpha and beta would make a criterion of each column, which one method always wins."""
@@ -1149,7 +1149,7 @@ def test_columns_of_methods_are_found_by_their_cells(names, is_changing):
     for n in range(24):
         methods = ("beta", "alpha") if is_changing and n % 2 else ("alpha", "beta")
         winner = "alpha" if n % 12 < 9 else "beta"
-        rows.append({"项目": n % 12, **dict(zip(names, methods, strict=True)), "人": n // 12, "胜者": winner})
+        rows.append({"项目": n % 12, **dict(zip(names, methods, strict=True)), "人": n // 12, "判定": winner})
     columns = dict(zip(("method_a", "method_b"), names, strict=True))
     message = refusal(pd.DataFrame(rows))
     assert all(f"columns.{name}={heading}" in message for name, heading in columns.items())

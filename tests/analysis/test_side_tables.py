@@ -76,7 +76,7 @@ def test_columns_of_texts_are_not_offered_as_methods():
 
 @pytest.mark.parametrize(
     "names",
-    [("Modèle A", "Modèle B"), ("author_A", "author_B"), ("модель_а", "модель_б"), ("arm_1", "arm_2")],
+    [("Maquette A", "Maquette B"), ("author_A", "author_B"), ("модель_а", "модель_б"), ("arm_1", "arm_2")],
 )
 @pytest.mark.parametrize("verdict", ["winner", "Which one?"])
 def test_columns_of_two_sides_with_one_method_each_are_offered(names, verdict):
@@ -287,8 +287,8 @@ def test_opposite_verdicts_of_two_showings_may_be_changed_sides(name):
     ("columns", "option"),
     [
         ({"item": "n", "who": "r"}, "--set columns.rater=who"),
-        ({"Item-ID": "n", "Bewerter": "r"}, "--set columns.rater=Bewerter"),
-        ({"Prompt-ID": "n", "Bewerter": "r"}, "--set columns.pair_id=Prompt-ID,Bewerter"),
+        ({"Item-ID": "n", "Kritiker": "r"}, "--set columns.rater=Kritiker"),
+        ({"Prompt-ID": "n", "Kritiker": "r"}, "--set columns.pair_id=Prompt-ID,Kritiker"),
         ({"item": "n", "user": "author", "who": "r"}, "--set columns.rater=who"),
         ({"prompt_id": "n", "seed": "r", "annotator": "one"}, "--set columns.pair_id=prompt_id,seed"),
     ],

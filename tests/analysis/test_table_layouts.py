@@ -136,8 +136,28 @@ def test_word_counts_are_not_wins():
 
 def test_verdicts_in_unknown_words_must_be_declared():
     """The column is no prompt, though it repeats."""
-    table = items(30, Urteil=("A besser", "B besser", "gleich"))
+    table = items(30, Fazit=("A siegt", "B siegt", "remis"))
     assert "no column has verdicts" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("headings", "words"),
+    [
+        ("Frage Bewerter Verfahren-A Verfahren-B Gewinner", "Verfahren A|Verfahren B|unentschieden"),
+        ("Frage Gutachterin Modell-A Modell-B Präferenz", "A ist besser|B ist besser|gleich gut"),
+        ("consigne annotateur système-A système-B préférence", "A|B|égalité"),
+        ("consigne évaluateur modèle-1 modèle-2 gagnant", "modèle 1|modèle 2|égalité"),
+        ("pregunta anotador sistema-A sistema-B preferencia", "A es mejor|B es mejor|igual"),
+        ("问题 标注员 模型A 模型B 偏好", "模型A|模型B|平局"),
+    ],
+)
+def test_tables_in_other_languages_are_read(headings, words):
+    """Alpha is preferred twice as often as beta, and a fourth of the verdicts are ties."""
+    better, worse, equal = words.split("|")
+    table = by_raters(items(16, verdict=(better, equal, better, worse)))
+    table = table[["item", "rater", "model_a", "model_b", "verdict"]]
+    table.columns = [heading.replace("-", " ") for heading in headings.split()]
+    assert counts(table) == ("24/12/12", 16)
 
 
 def test_column_that_excludes_rows_has_the_role_filter():
