@@ -63,7 +63,7 @@ NESTED = "nested"
 
 _HALF = re.compile("[\ud800-\udfff]")
 _BATCH_ROWS = 256
-"""The number of rows that are read together. Garbage is collected while more rows are read, which is slow."""
+"""The number of rows that are read together. With more, Python often searches them for garbage."""
 
 Record = Mapping[str, object]
 Batch = tuple[Sequence[int], Sequence[str], Iterable[Sequence[object]]]

@@ -22,7 +22,14 @@ from analysis.verdicts.table import (
     names_worse_text,
     refuse_wrong_rows,
 )
-from analysis.verdicts.words import NUMBER, find_word_meaning, format_set_options, format_word_setting, is_tie
+from analysis.verdicts.words import (
+    NUMBER,
+    SYSTEM_NOUNS,
+    find_word_meaning,
+    format_set_options,
+    format_word_setting,
+    is_tie,
+)
 from guard_eval.errors import StudyError
 from guard_eval.files.headings import (
     differ_only_in_side,
@@ -43,10 +50,7 @@ LONGEST_NAME, MOST_WORDS = 80, 10
 """The largest number of characters and of words in the name of a method. Longer cells are texts."""
 
 Couple = tuple[str, str]
-SYSTEMS = (
-    "(?:method|model|system|sys|strategy|generator|player|engine|policy|bot|agent|llm"
-    "|modell|verfahren|methode|mod[eè]le|syst[eè]me|m[eé]thode|modelo|sistema|m[eé]todo|模型|系统|方法)"
-)
+SYSTEMS = f"(?:{SYSTEM_NOUNS})"
 TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
 """A regular expression of nouns in headings that mean a text. `SYSTEMS` has the nouns that mean a system."""
 _COUPLE = (

@@ -160,7 +160,7 @@ def _read_words(table: Table) -> pd.DataFrame:
     """Return the word of each row, its meaning (`Word`), and the row's methods `a` and `b`.
 
     The kind of a word that is the name of one of the row's methods is empty, unless the word `is_declared`;
-    `meaning` is its other kind. A letter or a place, such as A or left, `is_sided`.
+    `meaning` is its other kind. A letter, a place or a heading in another spelling `is_sided`: A, left.
     """
     verdict = table["verdict"].str.strip()
     a, b = (table[name] for name in METHODS)

@@ -17,10 +17,11 @@ Kind = Literal["", "tie", "letter", "place", "column", "declared"]
 """What a word names: a tie, a letter, a place, the column of a method, or a side that the user has declared.
 Empty for a possible method."""
 
-_SYSTEMS = (
-    "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot"
+SYSTEM_NOUNS = (
+    "method|model|system|sys|strategy|generator|player|engine|policy|agent|bot|llm"
     "|modell|verfahren|methode|mod[eè]le|syst[eè]me|m[eé]thode|modelo|sistema|m[eé]todo|模型|系统|方法"
 )
+"""The nouns that mean a system, in lower case, as a part of regular expressions."""
 _TEXTS = (
     "response|text|option|answer|output|assistant|side|continuation|story|summary|translation|candidate"
     "|version|completion|generation|choice|passage|essay|reply|sample|item|one|image|picture|photo|clip|audio"
@@ -31,8 +32,8 @@ _WEAK = "slightly|a little|a bit|little|bit|somewhat|marginally|barely|weakly|mi
 _DEGREE = f"(?P<degree{{}}>{_STRONG}|{_WEAK})"
 _SIGN = re.compile(r"([a-z ]*?)([ab12]) ?(=+|>+|<+) ?\1([ab12])")
 _PREFERENCE = re.compile(
-    rf"(i )?({_DEGREE.format(1)} )?(prefer(s|red|ring)? )?(the )?((?P<noun>{_SYSTEMS}|{_TEXTS}) ?)?"
-    rf"(?P<side>a|b|0|1|2|left|right|first|second)( (?P<after>{_SYSTEMS}|{_TEXTS}))?"
+    rf"(i )?({_DEGREE.format(1)} )?(prefer(s|red|ring)? )?(the )?((?P<noun>{SYSTEM_NOUNS}|{_TEXTS}) ?)?"
+    rf"(?P<side>a|b|0|1|2|left|right|first|second)( (?P<after>{SYSTEM_NOUNS}|{_TEXTS}))?"
     rf"( is| was| ist| war| est| es)?( {_DEGREE.format(2)})?"
     r"( (the )?(better|preferred|best|wins?|won|winner|stronger|favou?red|besser|meilleure?|mejor|更好))?"
     rf"( {_DEGREE.format(3)})?( than .*)?"
@@ -110,7 +111,7 @@ def find_word_meaning(word: str) -> Word | None:
     degrees = {match[f"degree{number}"] for number in (1, 2, 3)} - {None}
     is_strong = any(re.fullmatch(_STRONG, degree) for degree in degrees)
     kind: Kind = "letter" if side in {"a", "b"} else "place"
-    if re.fullmatch(_SYSTEMS, noun) and side in {"a", "b", "0", "1", "2"}:
+    if re.fullmatch(SYSTEM_NOUNS, noun) and side in {"a", "b", "0", "1", "2"}:
         kind = "column"
     return Word(A if side in {"a", "0", "1", "left", "first"} else B, kind, is_strong)
 
