@@ -242,6 +242,17 @@ WITHOUT_PROMPTS = {
 }
 
 
+@pytest.mark.parametrize(
+    "headings",
+    ["Frage,Modell,Antwort", "consigne,modèle,réponse", "pregunta,modelo,respuesta", "问题,模型,回答"],
+)
+def test_headings_of_other_languages_are_read(read_texts, headings):
+    prompt, system, text = headings.split(",")
+    files = write_both(lambda _, question, words: {prompt: question, text: words})
+    rows = [row | {system: Path(file).stem} for file in files for row in read_json_lines(Path(file))]
+    assert read_texts(write("all.jsonl", rows)) == EXPECTED
+
+
 @pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
 def test_nested_records_of_tools_are_read(read_texts, make):
     assert read_texts(*write_both(lambda _, question, text: make(question, text))) == EXPECTED
