@@ -391,7 +391,7 @@ def _refuse_names_of_checks(table: Table) -> None:
             text
             for text in texts
             if _CHECK.fullmatch(text.split(":")[0].strip())
-            or (role == "pair_id" and is_name_of_aggregate(text) and not re.search(r"\d", text))
+            or (role == "pair_id" and not re.search(r"\d", text) and is_name_of_aggregate(text))
         ]
         if checks and len(checks) < len(texts) and EXCLUDED not in table.declared_columns:
             raise StudyError(
