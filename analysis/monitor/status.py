@@ -357,7 +357,8 @@ def _read_steps_after_texts(
     rated = {rater.name: rater.rated for rater in everybody}
     remaining = _count_missing_verdicts(study, store)
     with store.begin_read() as db:
-        failed = Counter(judge for judge, _, _ in read_question_failures(db))
+        failures = Counter(judge for judge, _, _ in read_question_failures(db))
+    failed = {name: min(count, failures[name]) for name, count in remaining.items()}
     if any(remaining.values()):
         text = ", ".join(
             f"{name}: {format_count(count, 'verdict')} missing"
@@ -371,7 +372,7 @@ def _read_steps_after_texts(
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing_ratings - closed if invited or ratings.counted else 0
     # The report counts verdicts that a judge could not give, and waits for the others.
-    of_judges = sum(max(0, count - failed[name]) for name, count in remaining.items() if rated.get(name))
+    of_judges = sum(count - failed[name] for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
     is_rated = bool(ratings.counted or models)

@@ -119,7 +119,7 @@ def test_replicate_resumes_and_refuses_other_settings(tmp_path):
     assert result.setting == (
         "model bundled, not openai-community/gpt2-xl",
         "at most 8 tokens a text, not 256",
-        "1 prompts of Wikitext, not 1314",
+        "1 prompts of Wikitext, not 1,314",
     )
     assert (
         f"OTHER SETTING: {'; '.join(result.setting)}. Differences say nothing about the paper."
